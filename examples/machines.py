@@ -18,10 +18,9 @@ import numpy as np
 from command_line import run, show
 from PIL import Image
 
-from vsr.drawing.machines import looking, paint
 from vsr.envs.machines import bulldozing, excavation, gear_tower
-from vsr.envs.machines.arms import SEVEN_JOINTS, planar_angles
-from vsr.envs.machines.cameras import Eye
+from vsr.envs.machines.cameras import Eye, looking, paint
+from vsr.envs.machines.excavation import SEVEN_JOINTS, planar_angles
 
 MOMENTS = 4
 """Pictures in a strip."""

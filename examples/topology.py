@@ -33,7 +33,7 @@ from vsr.lattice import (
     rest_state,
 )
 from vsr.lattice.editing import Editable, editable, remove_springs
-from vsr.lattice.graph_building import as_graph
+from vsr.lattice.graph import as_graph
 from vsr.lattice.springs import tensions
 
 SIDE, YOUNG_MODULUS, AREA, DENSITY, JOINT_MASS = 0.1, 1e7, 1e-4, 1000.0, 0.1

@@ -19,13 +19,11 @@ from vsr.episode import reset, rollout
 from vsr.physics.engine import ENGINES, assemble_body
 from vsr.physics.failure import Failure
 from vsr.physics.squares.advance import advance, advance_through
-from vsr.physics.squares.assembly import assemble
-from vsr.physics.squares.geometry import center, mass_motion, momentum, rest_state
+from vsr.physics.squares.assembly import SquareMaterials, assemble
+from vsr.physics.squares.geometry import center, failure, mass_motion, momentum, rest_state
 from vsr.physics.squares.gpu import launch
 from vsr.physics.squares.gpu.layout import Layout, choose_layout
 from vsr.physics.squares.gpu.numbers import FEWEST_CORNERS, NOTHING, fused_numbers
-from vsr.physics.squares.materials import SquareMaterials
-from vsr.physics.squares.telemetry import failure
 from vsr.terrain import Flat, Uneven
 from vsr.world.placement import Placement, place
 from vsr.world.schedule import Schedule

@@ -10,9 +10,8 @@ from hypothesis.extra.numpy import arrays
 from pydantic import ValidationError
 
 from vsr.physics.engine import assemble_body
-from vsr.physics.squares.assembly import assemble
+from vsr.physics.squares.assembly import SquareMaterials, assemble
 from vsr.physics.squares.geometry import bounding_box, center, mass_corners, mass_motion, rest_state
-from vsr.physics.squares.materials import SquareMaterials
 from vsr.robot import Body, Material
 
 ROWS, COLUMNS = 3, 4

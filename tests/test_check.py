@@ -88,7 +88,7 @@ def test_robots_of_different_voxels_are_refined_from_heights_of_their_own():
 def test_an_experiment_in_which_all_robots_fail_is_not_sound(small):
     result = CliRunner().invoke(cli.main, ["check", str(small), "--set", "task.placement.clearance=1.0"])
     assert result.exit_code == 2, result.output
-    assert ": sound" not in result.output
+    assert ": valid" not in result.output
     assert "8 of 8 failed: inverted 8" in result.output
     assert Failure.inverted.meaning in result.output
     for cause in ("clearance", "stiffer", "substeps"):

@@ -1,6 +1,9 @@
 """The command as a user meets it."""
 
 import json
+import subprocess
+import sys
+from typing import get_args
 
 import jax
 import pytest
@@ -9,6 +12,10 @@ from conftest import ROOT
 from PIL import Image
 
 import vsr.cli as cli
+from vsr.drawing.colors import GrainQuantity, Palette
+from vsr.drawing.overlays import Overlay
+from vsr.drawing.painter import Quantity
+from vsr.environment.model import Sticking
 
 SHORT = "robot:\n  body: {shape: aa}\n  controller: sine\ntask: {duration: 0.6}\n"
 
@@ -128,3 +135,35 @@ def test_an_implementation_that_cannot_run_here_is_refused(vsr, monkeypatch, tmp
     assert result.exit_code == 2
     assert result.output.startswith("physics.implementation: 'fused' cannot run here: it needs an NVIDIA GPU")
     assert not list(tmp_path.iterdir())
+
+
+def test_help_shows_every_command_in_its_section(vsr):
+    shown = vsr("--help").output
+    for name, command in cli.main.commands.items():
+        assert getattr(command, "section", None) in cli.SECTIONS
+        assert f"\n  {name} " in shown
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "values"),
+    [
+        ("validate", "sticking", get_args(Sticking)),
+        ("play", "color", get_args(Quantity)),
+        ("play", "palette", get_args(Palette)),
+        ("play", "grains", get_args(GrainQuantity)),
+        ("play", "overlays", get_args(Overlay)),
+    ],
+)
+def test_choices_are_those_of_the_library(command, option, values):
+    (found,) = [parameter for parameter in cli.main.commands[command].params if parameter.name == option]
+    assert set(found.type.choices) == set(values)
+
+
+@pytest.mark.parametrize("command", ["list", "schema"])
+def test_a_closed_pipe_is_no_traceback(command):
+    vsr = subprocess.Popen(
+        [sys.executable, "-m", "vsr", command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT, text=True
+    )
+    vsr.stdout.close()
+    assert vsr.stderr.read() == ""
+    assert vsr.wait(60) in (0, 1)

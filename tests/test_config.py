@@ -336,7 +336,7 @@ def test_scenes_round_trip(scene):
 def test_every_shipped_config_passes_vsr_check(path):
     result = CliRunner().invoke(cli.main, ["check", str(path)])
     assert result.exit_code == 0, result.output
-    assert "sound" in result.output
+    assert "valid" in result.output
     assert "substeps" in result.output
 
 

@@ -10,7 +10,7 @@ from conftest import DATA
 from pydantic import ValidationError
 
 from vsr import MLP, Body, Development, Robot, Sine
-from vsr.controllers.clock import Clock
+from vsr.controllers.base import Clock
 from vsr.sensors.readings import Sensor
 
 BIPED = Body(shape=("aaaa", "a..a"))

@@ -110,12 +110,11 @@ def test_an_extra_that_is_missing_is_named(monkeypatch, tmp_path, name):
     from vsr.sdf.grid import Sampled
 
     monkeypatch.setitem(sys.modules, name, None)
-    for module in ("gymnasium_spaces", "single"):
-        monkeypatch.delitem(sys.modules, f"vsr.envs.{module}", raising=False)
+    monkeypatch.delitem(sys.modules, "vsr.envs.gymnasium", raising=False)
     monkeypatch.setattr(strategies, "_strategies", strategies._strategies.__wrapped__)  # not what was found before
     extra, call = {
         "evosax": ("es", strategies.CMAES),
-        "gymnasium": ("gym", lambda: import_module("vsr.envs.single")),
+        "gymnasium": ("gym", lambda: import_module("vsr.envs.gymnasium")),
         "imageio_ffmpeg": ("video", lambda: require_ffmpeg(tmp_path / "film.mp4")),
         "rtree": ("mesh", lambda: Sampled.of_mesh(None, 0.1, 0.1)),
         "submitit": ("slurm", lambda: slurm_executor(tmp_path, {})),

@@ -14,8 +14,7 @@ from pydantic import ValidationError
 from vsr.experiments.encodings import EvolvedRobot
 from vsr.experiments.encodings.bodies import GaussianMixture, MaterialGrid, in_the_corner, largest_component
 from vsr.experiments.evolve.generation import body_count
-from vsr.physics.squares.assembly import assemble
-from vsr.physics.squares.materials import SquareMaterials
+from vsr.physics.squares.assembly import SquareMaterials, assemble
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 SENSORS = [

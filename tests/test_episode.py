@@ -32,8 +32,7 @@ from vsr.experiments.catalog import schema
 from vsr.experiments.population import repeat, rollout_population, stack
 from vsr.experiments.terminal import show_catalog
 from vsr.physics.engine import engine_of
-from vsr.physics.squares.assembly import assemble
-from vsr.physics.squares.materials import SquareMaterials
+from vsr.physics.squares.assembly import SquareMaterials, assemble
 from vsr.sensors import empty_memory, readings, remember
 from vsr.sensors.readings import Sensor
 from vsr.tasks import TASKS

@@ -13,9 +13,8 @@ from moving import moving_robot
 from vsr.drawing.chambers import RecordedChambers, chambers_at_rest, pressure_scale
 from vsr.drawing.colors import LIGHTNESS, QUANTITIES, rgb
 from vsr.drawing.legend import legend
-from vsr.drawing.painter import LEFT, SMALLER_STEPS, TOP, Look, Painter
-from vsr.drawing.rest import at_rest
-from vsr.drawing.spring_lines import SpringLines
+from vsr.drawing.painter import LEFT, SMALLER_STEPS, TOP, Look, Painter, SpringLines
+from vsr.drawing.recording import at_rest
 from vsr.experiments.config import parse_scene
 from vsr.experiments.play.page import _data_of, page, unpack
 from vsr.experiments.play.recordings import robot_from_trajectory

@@ -20,7 +20,7 @@ from vsr.physics.fluid.finding import chambers_needed, find_chambers, most_chamb
 from vsr.physics.points.assembly import PointMaterials, assemble_points
 from vsr.physics.points.energy import potential_energy
 from vsr.physics.points.fluid import chamber_drive, fluid_forces
-from vsr.physics.points.gather import corners_of_nodes
+from vsr.physics.points.geometry import corners_of_nodes
 from vsr.physics.points.reference import _forces, target_side
 from vsr.physics.points.stability import longest_substep
 from vsr.robot import Body, Fluid, Material

@@ -20,7 +20,8 @@ from vsr.arrays import MOST_BYTES, CorruptFileError, packed, read_arrays, read_l
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.config.yaml import read_text
 from vsr.experiments.console import printable
-from vsr.experiments.evolve.command import EvolveOptions, evolve
+from vsr.experiments.evolve.command import evolve
+from vsr.experiments.options import EvolveOptions
 from vsr.experiments.storage.files import (
     numbered_files,
     open_own,

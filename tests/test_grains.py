@@ -16,7 +16,7 @@ from vsr.episode import step as step_episode
 from vsr.evidence.validate.sand import contacts, scenes, solids
 from vsr.physics.failure import Failure
 from vsr.physics.granular import Box, bed, driven, fixed, free, grains_of
-from vsr.physics.granular.listing import listed, where_needed
+from vsr.physics.granular.cells import listed, where_needed
 from vsr.physics.granular.model import angular_momentum, in_order, momentum
 from vsr.physics.granular.robots import contacts_needed, samples_needed
 from vsr.physics.granular.solver import neighbors

@@ -18,10 +18,10 @@ import pytest
 from conftest import ROOT
 
 import vsr
-from vsr.envs import BraxView, Environment, body_of_kinds, registration
-from vsr.envs.commands import in_cells, in_drawn_order
-from vsr.envs.picture import picture
+from vsr.envs import BraxView, Environment, body_of_kinds, register
+from vsr.envs.gymnasium import picture
 from vsr.envs.spaces import Box as OurBox
+from vsr.envs.spaces import in_cells, in_drawn_order
 from vsr.episode import observe_task, step
 from vsr.physics.evogym.springs import control_of_target
 from vsr.tasks import TASKS, Locomotion
@@ -363,12 +363,12 @@ def gymnasium():
 
 def test_gymnasium_knows_all_tasks(gymnasium):
     assert {f"vsr/{name}" for name in TASKS} <= set(gymnasium.registry)
-    assert registration.register() == []
+    assert register() == []
 
 
 def test_without_gymnasium_nothing_is_registered(monkeypatch):
     monkeypatch.setitem(sys.modules, "gymnasium", None)
-    assert registration.register() == []
+    assert register() == []
 
 
 def test_tasks_that_are_registered_late_are_known_to_gymnasium(gymnasium):

@@ -25,7 +25,7 @@ class Sample:
         return {"body": body, "brain": jax.random.normal(two, (count, 3))}
 
 
-def children(rate, redrawing, sample):
+def children(rate, resampling_rate, sample):
     """Of two parents of nothing but kind 1 and kind 3, and their ids."""
 
     def parent(kind, first):
@@ -33,7 +33,7 @@ def children(rate, redrawing, sample):
         return offspring(genes, jnp.full((SIZE, 2), NO_PARENT), jnp.int32(first), jnp.int32(0))
 
     keys = tuple(jax.random.split(jax.random.key(0), 3))
-    made = jax.jit(lambda: cross_or_mutate(keys, parent(1, 0), parent(3, SIZE), rate, 0.1, sample, redrawing))
+    made = jax.jit(lambda: cross_or_mutate(keys, parent(1, 0), parent(3, SIZE), rate, 0.1, sample, resampling_rate))
     genes, parents = made()
     return np.asarray(genes["body"]), np.asarray(genes["brain"]), np.asarray(parents)
 

@@ -31,8 +31,16 @@ from vsr.lattice import (
     rest_state,
     spring_count,
 )
-from vsr.lattice.mesh import Mesh, cells_inside, contains, of_mesh_cells, of_mesh_points, read_mesh
-from vsr.lattice.sampling import best_candidates, neighbors
+from vsr.lattice.mesh import (
+    Mesh,
+    best_candidates,
+    cells_inside,
+    contains,
+    neighbors,
+    of_mesh_cells,
+    of_mesh_points,
+    read_mesh,
+)
 from vsr.lattice.springs import forces_on_nodes
 
 

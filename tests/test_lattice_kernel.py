@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from vsr.compute.implementation import Implementation
-from vsr.compute.unrolled import repeat
+from vsr.compute.xla import repeat
 from vsr.lattice import (
     Environment,
     Lattice,

@@ -12,9 +12,10 @@ from vsr.evo import OPTIMIZERS, Evaluation, adam
 from vsr.evo.inheritance import Baldwinian, Lamarckian
 from vsr.evo.population import NO_PARENT
 from vsr.experiments.config import ConfigError, parse_experiment
-from vsr.experiments.evolve.command import EvolveOptions, evolve
+from vsr.experiments.evolve.command import evolve
 from vsr.experiments.evolve.fitness import evaluation_of
 from vsr.experiments.learning import Learning, learn
+from vsr.experiments.options import EvolveOptions
 from vsr.experiments.perturbation import Perturbation, reset_perturbed
 from vsr.experiments.storage.runs import read_run
 from vsr.gradients import rollout_truncated

@@ -11,13 +11,12 @@ from click.testing import CliRunner
 import vsr.cli as cli
 from vsr.environment import Environment
 from vsr.envs.machines import bulldozing, excavation, gear_tower
-from vsr.envs.machines.arms import FORE, SEVEN_JOINTS, SHOULDER, UPPER, WRIST, planar_angles
 from vsr.envs.machines.cameras import Eye, Sky, footprint
 from vsr.envs.machines.cameras import eye_view as eye_view_of
 from vsr.envs.machines.cameras import sky_view as sky_view_of
-from vsr.envs.machines.gears import Gear
-from vsr.envs.machines.goals import moved_material
-from vsr.envs.machines.grounds import block
+from vsr.envs.machines.excavation import FORE, SEVEN_JOINTS, SHOULDER, UPPER, WRIST, planar_angles
+from vsr.envs.machines.gear_tower import Gear
+from vsr.envs.machines.grounds import block, moved_material
 from vsr.envs.machines.kinematic_bodies import leading_to, pacing
 from vsr.evo.evolution_strategy import EvolutionStrategy, ask, centered_ranks, start, tell
 from vsr.physics.failure import Failure

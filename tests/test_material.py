@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from vsr.physics.squares.scaffolding import spring_lengths
+from vsr.physics.squares.model import spring_lengths
 from vsr.robot import Body, Material
 from vsr.robot.springs import SQUARE_GROUPS, Group
 

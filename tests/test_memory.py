@@ -18,7 +18,8 @@ from vsr.experiments.memory import (
     needs_of_training,
     require_memory,
 )
-from vsr.experiments.refine import RefineOptions, refine
+from vsr.experiments.options import RefineOptions
+from vsr.experiments.refine import refine
 from vsr.experiments.run_time import operations_of, seconds_of
 
 NETWORK = """

@@ -8,7 +8,7 @@ import numpy as np
 import plain
 import pytest
 
-from vsr.compute.rotation import turn
+from vsr.compute.vector import turn
 from vsr.environment import Environment
 from vsr.physics.engine import assemble_body
 from vsr.physics.squares.advance import advance

@@ -11,21 +11,18 @@ import pytest
 from conftest import ROOT
 
 import vsr
+from vsr.drawing.faces import faces_of
 from vsr.drawing.recording import recording_of
-from vsr.drawing.shown_objects import faces_of
 from vsr.episode import begin, observe_task, reset, step
 from vsr.experiments.experiment import Experiment
 from vsr.physics.engine import engine_of
 from vsr.physics.failure import Failure
 from vsr.scene import Scene, simulate
 from vsr.tasks import EVOGYM_TASKS, TASKS
-from vsr.tasks.evogym.ground import corner_points, heights_of, solid_cells
-from vsr.tasks.evogym.hull import hull_area
-from vsr.tasks.evogym.observation import ceiling, floor
 from vsr.tasks.evogym.seen import Seen, orientation, part_of, relative
-from vsr.tasks.evogym.table import ROWS
-from vsr.tasks.evogym.task import after_step, drawn_goals, earned
-from vsr.tasks.evogym.terms import Step
+from vsr.tasks.evogym.table import ROWS, corner_points, heights_of, solid_cells
+from vsr.tasks.evogym.task import after_step, ceiling, drawn_goals, earned, floor
+from vsr.tasks.evogym.terms import Step, hull_area
 
 FULL = ("hhhhh",) * 5
 
@@ -50,7 +47,7 @@ class ByHand:
     def __init__(self, name):
         self.row = ROWS[name]
         self.robot = box(*self.row.start, 5, 5)
-        self.item = None if self.row.item is None else box(*self.row.item[2:])
+        self.object = None if self.row.object is None else box(*self.row.object[2:])
         self.first = relative(part(self.robot))
         self.goals = None if self.row.goals is None else drawn_goals(jax.random.key(0), self.row, jnp.float32)
         self.rewards = []
@@ -59,15 +56,15 @@ class ByHand:
         return self.robot.mean(0) * 10
 
     def seen(self, unstable=False):
-        item = None if self.item is None else part(self.item)
-        return Seen(part(self.robot), item, jnp.array(unstable))
+        object = None if self.object is None else part(self.object)
+        return Seen(part(self.robot), object, jnp.array(unstable))
 
-    def move(self, robot=(0.0, 0.0), item=(0.0, 0.0), turn=0.0, stretch=(1.0, 1.0), unstable=False):
+    def move(self, robot=(0.0, 0.0), object=(0.0, 0.0), turn=0.0, stretch=(1.0, 1.0), unstable=False):
         before, middle = self.seen(), self.robot.mean(0)
         rotation = np.array([[math.cos(turn), -math.sin(turn)], [math.sin(turn), math.cos(turn)]])
         self.robot = middle + ((self.robot - middle) * stretch) @ rotation.T + 0.1 * np.array(robot)
-        if self.item is not None:
-            self.item = self.item + 0.1 * np.array(item)
+        if self.object is not None:
+            self.object = self.object + 0.1 * np.array(object)
         after = self.seen(unstable)
         if self.goals is not None:
             self.goals = after_step(self.goals, after.robot.x)
@@ -187,10 +184,10 @@ def test_rewards_of_things():
     # Carrier-v0: the package is carried at 7 v, so its fall does not count until it is below 3 v.
     assert ByHand("Carrier-v0").move(**both)[0] == close(0.05 * 3 + 0.05 * 1)
     low = ByHand("Carrier-v0")
-    low.move(item=(0, -4.5))
-    assert low.move(item=(0, -0.3))[0] == close(-10 * 0.03)
+    low.move(object=(0, -4.5))
+    assert low.move(object=(0, -0.3))[0] == close(-10 * 0.03)
     # Carrier-v1: only the robot's distance from 40 counts, a fault that all published scores contain.
-    assert ByHand("Carrier-v1").move(robot=(5, 0), item=(9, 0))[0] == close(0.5)
+    assert ByHand("Carrier-v1").move(robot=(5, 0), object=(9, 0))[0] == close(0.5)
     pushed = ByHand("Pusher-v0")
     gap = 9.5 - 3.5
     assert pushed.move(**both)[0] == close(0.075 * 3 + 0.05 * 1 + 0.1 * (gap - (gap + 2)))
@@ -199,12 +196,12 @@ def test_rewards_of_things():
     left.move(robot=(-4, 0))  # its center is left of 0 now, and the sign has turned round
     assert left.move(robot=(-1, 0))[0] == close(-0.25 * 0.1)
     lifted = ByHand("Lifter-v0")
-    assert lifted.move(item=(0.5, 2))[0] == close(10 * 0.2 - 10 * 0.05)
+    assert lifted.move(object=(0.5, 2))[0] == close(10 * 0.2 - 10 * 0.05)
     assert lifted.move(robot=(0, -3))[0] == close(-20 * 0.3)
     gap = 33 + 1 - 3.5
     assert ByHand("BeamToppler-v0").move(**both)[0] == close(0.1 * (gap - (gap + 2)) + 0.3 + 3 * 0.1 + 10 * 0.1)
     assert ByHand("BeamSlider-v0").move(**both)[0] == close(-0.2 + 0.3)
-    assert ByHand("BeamSlider-v0").move(item=(-26, 0))[1]
+    assert ByHand("BeamSlider-v0").move(object=(-26, 0))[1]
 
 
 def test_goals_are_walked_to_one_after_the_other():
@@ -376,11 +373,11 @@ def test_objects_of_evogyms_own_physics_are_recorded_and_drawn():
     recording = recording_of(
         outcome.model, outcome.trajectory, environment, scene.robot.body.cells, systems=scene.systems()
     )
-    package, *pegs = recording.others
+    package, *pegs = recording.other_robots
     fallen = package.center[0, 1] - package.center[-1, 1]
     assert fallen == pytest.approx(0.5 * 110 * 0.03**2, rel=0.1)
     assert len(pegs) == 2
     assert all(np.ptp(peg.position, axis=0).max() == 0 for peg in pegs)
     shown = faces_of(recording)
-    assert shown.face.shape[1] == sum(len(one.material) for one in recording.others)
+    assert shown.face.shape[1] == sum(len(one.material) for one in recording.other_robots)
     assert np.abs(shown.face[-1, 0] - shown.face[0, 0]).max() == pytest.approx(fallen, rel=0.1)

@@ -12,8 +12,7 @@ from PIL import Image
 
 import vsr
 from vsr.drawing.colors import MATERIALS
-from vsr.drawing.recording import recording_of
-from vsr.drawing.rest import at_rest
+from vsr.drawing.recording import at_rest, recording_of
 from vsr.episode import Trajectory, reset
 from vsr.experiments.config import parse_scene
 from vsr.experiments.plot.curves import curve_figure

@@ -20,7 +20,7 @@ from objects import (
 from pydantic import ValidationError
 
 from vsr.drawing.objects import recorded_solids
-from vsr.physics.contact.mass_properties import form_of
+from vsr.physics.contact.convex import form_of
 from vsr.physics.contact.system import ObjectsSeen
 from vsr.physics.engine import engine_of
 from vsr.physics.failure import Failure

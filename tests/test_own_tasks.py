@@ -15,7 +15,7 @@ from vsr.experiments.evolve.fitness import evaluation_of, generation_key
 from vsr.experiments.experiment import Experiment
 from vsr.scene import Scene
 from vsr.tasks import OWN_TASKS, TASKS
-from vsr.tasks.go_and_return import Command
+from vsr.tasks.locomotion import Command
 from vsr.tasks.objects import moved_objects
 from vsr.world.placement import move_rigidly
 
@@ -103,8 +103,8 @@ def test_things_are_pushed_carried_and_thrown():
 
 def test_a_thing_that_is_carried_starts_on_the_robots_back():
     episode = ByHand("carry")
-    item = episode.scenario.task.item(episode.scenario.world, episode.state.world)
-    assert np.asarray(item) == pytest.approx([episode.start[0], episode.start[1] + 3 + 1.5], abs=1e-4)
+    center = episode.scenario.task.object_center(episode.scenario.world, episode.state.world)
+    assert np.asarray(center) == pytest.approx([episode.start[0], episode.start[1] + 3 + 1.5], abs=1e-4)
 
 
 def test_evogym_masses_refuse_tasks_with_our_things():

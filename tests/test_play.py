@@ -30,16 +30,14 @@ from vsr.drawing.overlays import (
     VoxelPen,
     sensor_marks,
 )
-from vsr.drawing.painter import Look, Painter, round_step
+from vsr.drawing.painter import Look, Painter, SpringLines, round_step
 from vsr.drawing.recording import Felt, Recording, recording_of
-from vsr.drawing.spring_lines import SpringLines
 from vsr.experiments.config import parse_scene
 from vsr.experiments.play.page import ASSETS, Stream, pack, page, streams_of, unpack
 from vsr.experiments.play.recordings import Source, read_sources, record_robot
 from vsr.experiments.storage.files import write_arrays, write_text
 from vsr.physics.engine import ENGINES, engine_of
-from vsr.physics.points.breaking import of_classes
-from vsr.physics.points.springs import spring_corners, voxel_tensions
+from vsr.physics.points.springs import of_classes, spring_corners, voxel_tensions
 from vsr.physics.squares.geometry import mass_corners, mass_motion, voxel_corners
 from vsr.scene import simulate
 

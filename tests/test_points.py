@@ -18,9 +18,8 @@ from vsr.lattice import rest_state as lattice_at_rest
 from vsr.physics.engine import assemble_body, engine_of
 from vsr.physics.points.advance import advance_through
 from vsr.physics.points.assembly import PointMaterials, assemble_points, layers_needed, most_layers
-from vsr.physics.points.breaking import broken_springs
-from vsr.physics.points.gather import nodes_of_corners
-from vsr.physics.points.geometry import center, rest_state, size, voxel_motion
+from vsr.physics.points.geometry import center, nodes_of_corners, rest_state, size, voxel_motion
+from vsr.physics.points.springs import broken_springs
 from vsr.physics.points.stability import longest_point_substep
 from vsr.robot import Body, Material
 from vsr.scene import Scene, simulate

@@ -14,7 +14,7 @@ from tests.test_points import shaken
 from vsr.controllers import Sine
 from vsr.environment import Environment
 from vsr.episode import begin, record, scenario_of
-from vsr.lattice.launch import MOST_LANES
+from vsr.lattice.kernel import MOST_LANES
 from vsr.physics.engine import assemble_body
 from vsr.physics.points.advance import advance_through
 from vsr.physics.points.assembly import PointMaterials, assemble_points

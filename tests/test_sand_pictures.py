@@ -14,11 +14,11 @@ from moving import moving_robot
 from PIL import Image
 
 from vsr.drawing.colors import GRAINS, LIGHTNESS, SCALES, rgb
-from vsr.drawing.grain_pen import faces_behind
 from vsr.drawing.grains import RecordedGrains, grain_scale, grains_of
 from vsr.drawing.legend import legend
 from vsr.drawing.notebook import outcome_png
 from vsr.drawing.painter import Look, Painter
+from vsr.drawing.pens import faces_behind
 from vsr.experiments.config import parse_scene
 from vsr.experiments.play.film import Film, write_gif
 from vsr.experiments.play.page import ASSETS, GRAIN_FORCES, GRAIN_SPEED, GRAIN_STEPS, page, unpack

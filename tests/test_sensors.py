@@ -131,7 +131,7 @@ def test_plain_names_stand_for_present_values(kind):
     """In files as in `vsr.make`, in every list of sensors; what is written back is the whole."""
     short, long = (
         parse_experiment(MLP.replace("KIND", kind).replace("SENSES", sensors))
-        for sensors in ("[touching, {quantity: angle}]", "[{quantity: contact}, {quantity: angle}]")
+        for sensors in ("[contact, {quantity: angle}]", "[{quantity: contact}, {quantity: angle}]")
     )
     assert short == long
     assert short.robot.controller.sensors == (Sensor(quantity="contact"), Sensor(quantity="angle"))
@@ -141,9 +141,9 @@ def test_plain_names_stand_for_present_values(kind):
 
 def test_plain_names_are_checked_and_in_the_schema():
     with pytest.raises(ConfigError, match=r"<text>:1: robot.controller.sensors.1: .*'angel'.*'angle'"):
-        parse_experiment(MLP.replace("KIND", "mlp").replace("SENSES", "[touching, angel]"))
+        parse_experiment(MLP.replace("KIND", "mlp").replace("SENSES", "[contact, angel]"))
     for file in ("experiment", "scene"):
-        known = Draft202012Validator({"$defs": schema(file)["$defs"], "$ref": "#/$defs/Sense"})
+        known = Draft202012Validator({"$defs": schema(file)["$defs"], "$ref": "#/$defs/Sensor"})
         assert known.is_valid("contact")
         assert known.is_valid({"quantity": "contact", "window": 3})
         assert not known.is_valid("touched")

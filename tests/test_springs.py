@@ -6,9 +6,8 @@ import plain
 import pytest
 
 from vsr.physics.engine import assemble_body
-from vsr.physics.squares.actuation import add_actuation_forces, rest_lengths
 from vsr.physics.squares.limits import area_pressure, limit_rate, pressure_forces
-from vsr.physics.squares.springs import Masses, spring_forces
+from vsr.physics.squares.springs import Masses, add_actuation_forces, rest_lengths, spring_forces
 from vsr.robot import Body, Material
 from vsr.robot.springs import SQUARE_GROUPS, Group
 

@@ -17,11 +17,12 @@ from hypothesis import strategies as st
 
 import vsr.cli as cli
 from vsr.experiments.config import ConfigError, UserError, load_experiment
+from vsr.experiments.options import SweepOptions
 from vsr.experiments.storage.runs import read_run
 from vsr.experiments.storage.statistics import COLUMNS
 from vsr.experiments.sweep import folder as folder_module
 from vsr.experiments.sweep import launch
-from vsr.experiments.sweep.command import SweepOptions, plan_sweep
+from vsr.experiments.sweep.command import plan_sweep
 from vsr.experiments.sweep.folder import combine, read_axes, read_jobs, split_values, write_sweep
 
 TINY = """
@@ -189,7 +190,7 @@ def test_all_errors_of_all_combinations_are_reported_and_nothing_is_written(vsr,
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "--sweep: missing; say what varies"),
+        ([], "--sweep: missing; give values"),
         (["--sweep", "optimizer.population_size"], "--sweep optimizer.population_size: write it as path=value,value"),
         (
             ["--sweep", "optimizer.population_size=5,6", "--sweep", "optimizer.population_size=7"],
@@ -443,7 +444,9 @@ def test_a_job_out_of_time_saves_and_goes_on(tiny, tmp_path, monkeypatch):
 
 
 def test_faults_of_a_sweep_have_their_own_words(tiny):
-    with pytest.raises(ConfigError, match=r"--sweep optimizer\.population_size=x: optimizer\.population_size: 'x' given"):
+    with pytest.raises(
+        ConfigError, match=r"--sweep optimizer\.population_size=x: optimizer\.population_size: 'x' given"
+    ):
         plan_sweep(SweepOptions(str(tiny), sweeps=("optimizer.population_size=x",)))
     with pytest.raises(UserError, match="--set nothing: write it as path=value"):
         plan_sweep(SweepOptions(str(tiny), ("nothing",), sweeps=("optimizer.population_size=5",)))

@@ -166,7 +166,7 @@ def test_nothing_comes_from_the_checkout(python, installed):
 def test_commands_find_what_they_need(vsr, tmp_path):
     assert "3d/quadruped" in vsr("list", "configs")
     for name in ("biped", "quickstart", "studies/devo", "3d/walking_worm"):
-        assert f"{name}: sound" in vsr("check", name)
+        assert f"{name}: valid" in vsr("check", name)
     assert "travel_velocity" in vsr("simulate", "biped")
     vsr("play", "worm", "--seconds", "1")
     vsr("play", "worm", "--seconds", "1", "--out", "worm.png")

@@ -1,7 +1,7 @@
-"""Files of arrays that prove themselves: plain npz with a label and a check sum in the comment that ends a zip.
+"""Files of arrays with an integrity check: plain npz with a label and a check sum in the comment that ends a zip.
 
-The check sum (SHA-256) is of all bytes before it, so that damage is found before anything in the file is believed, in
-whatever form it comes.
+The check sum (SHA-256) is of all bytes before it, so that corruption of any form is found before anything
+in the file is used.
 
 Files may come from anyone, so that only regular files are read, and sizes are known before anything is unpacked: from
 the zip's directory, and from the header of each array.
@@ -70,7 +70,7 @@ def packed(
 
 
 def read_arrays(path: Path | str) -> Stored:
-    """All of a file, verified; raises Damaged."""
+    """All of a file, verified; raises CorruptFileError."""
     return unpacked(read_regular(path), path)
 
 
@@ -91,12 +91,12 @@ def unpacked(data: bytes, path: Path | str) -> Stored:
 
 
 def read_label(path: Path | str) -> tuple[dict[str, Any], str]:
-    """Label and check sum of a file, verified; raises Damaged."""
+    """Label and check sum of a file, verified; raises CorruptFileError."""
     return _verified(path, read_regular(path))
 
 
 def read_regular(path: Path | str, most: int = MOST_BYTES) -> bytes:
-    """All of a regular file: never of a device or a pipe, which may have no end. Raises Damaged."""
+    """All of a regular file: never of a device or a pipe, which may have no end. Raises CorruptFileError."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb") as file:

@@ -1,4 +1,4 @@
-"""What is traced to be differentiated: without loops whose end is not known, and with roots that have gradients at 0.
+"""Programs to differentiate: without loops whose end is not known, and with roots that have gradients at 0.
 
 The numbers are the same; only what the compiler or the hardware would like better is left out.
 """
@@ -37,13 +37,13 @@ def root(square: Array) -> Array:
 
 
 def differentiable_sqrt(square: Array) -> Array:
-    """The square root of what is not negative; at 0 its slope is 0 instead of infinite."""
+    """The square root of what is not negative; at 0 its gradient is 0 instead of infinite."""
     there = square > 0
     return jnp.where(there, jnp.sqrt(jnp.where(there, square, 1)), 0)
 
 
 def inverse_root(square: Array) -> Array:
-    """One over the square root, for 0 that of the least number there is, with slope 0."""
+    """One over the square root, for 0 that of the least number there is, with gradient 0."""
     least = jnp.finfo(square.dtype).tiny
     if not gradients_needed():
         return jax.lax.rsqrt(jnp.maximum(square, least))

@@ -1,4 +1,4 @@
-"""Which implementation of `advance` runs: chosen by device and precision, or forced."""
+"""The implementation of `advance` that runs: chosen by device and precision, or forced."""
 
 from __future__ import annotations
 

@@ -1,17 +1,37 @@
-"""Linear equations with small positive definite matrices, by a library's routines or by plain array operations.
+"""Linear algebra: matrix products in full precision, and equations with small positive definite matrices.
 
-The library's are the fastest for one matrix. On processors they hang where several devices compute batches of them at
-the same time (seen with jaxlib 0.10.2: two devices, 600 matrices each), so what is made for many bodies at once uses
-array operations, which batch like everything else.
+By default some GPUs round the factors of a product to ten bits; `product` and `exactly` do not.
+
+Equations are solved by a library's routines or by plain array operations. The library's are the fastest for one matrix.
+On processors they hang where several devices compute batches of them at the same time (seen with jaxlib 0.10.2: two
+devices, 600 matrices each), so what is made for many bodies at once uses array operations, which batch like everything
+else.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import partial, wraps
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 from jax import Array
+
+F = TypeVar("F", bound=Callable[..., Any])
+product = partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
+"""As `@`."""
+
+
+def exactly(function: F) -> F:
+    """The same function, every product in it with all digits."""
+
+    @wraps(function)
+    def exact(*arguments: Any, **options: Any) -> Any:
+        with jax.default_matmul_precision("highest"):
+            return function(*arguments, **options)
+
+    return exact  # pyright: ignore[reportReturnType]
 
 
 class Linear(NamedTuple):

@@ -1,6 +1,6 @@
-"""Vectors as one array per axis.
+"""Vectors as one array per axis, and 2-D rotations as cosine and sine.
 
-What simulation loops carry, because hardware likes long rows of one kind of number.
+Simulation loops carry one array per axis, because hardware likes long rows of one kind of number.
 """
 
 from __future__ import annotations
@@ -44,3 +44,20 @@ def times(factor: Array | float, vector: Vector) -> Vector:
 def dot(first: Vector, second: Vector) -> Array:
     """The scalar product."""
     return reduce(add, (a * b for a, b in zip(first, second, strict=True)))
+
+
+def turn(rotation: Array, vector: Array) -> Array:
+    """Turn vectors by rotations (cosine, sine); both (..., 2)."""
+    cosine, sine = rotation[..., 0], rotation[..., 1]
+    x, y = vector[..., 0], vector[..., 1]
+    return jnp.stack([cosine * x - sine * y, sine * x + cosine * y], -1)
+
+
+def quarter_turn(vector: Array) -> Array:
+    """Turn vectors by +90 degrees, (..., 2)."""
+    return jnp.stack([-vector[..., 1], vector[..., 0]], -1)
+
+
+def rotation_by(angle: Array | float, dtype: jnp.dtype) -> Array:
+    """Cosine and sine of an angle [rad], (2,)."""
+    return jnp.stack([jnp.cos(angle), jnp.sin(angle)]).astype(dtype)

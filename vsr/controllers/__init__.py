@@ -1,6 +1,7 @@
-"""How control values are made: functions of time, oscillators, or networks of what the robot feels."""
+"""Controllers: functions of time, oscillators, or networks of sensor readings."""
 
 from vsr.controllers.base import (
+    Clock,
     Controller,
     ControllerSpec,
     Reflexive,
@@ -10,7 +11,6 @@ from vsr.controllers.base import (
     knows_time_alone,
     rate_limit,
 )
-from vsr.controllers.clock import Clock
 from vsr.controllers.distributed import Distributed, VoxelNetworks
 from vsr.controllers.hardware import Equipped, Hardware, in_trial
 from vsr.controllers.mlp import MLP, Perceptron, check_sensors, spread_weights, wiring

@@ -1,7 +1,10 @@
-"""What a controller is, described and as arrays.
+"""Controllers, as descriptions and as arrays.
 
 A described controller (a Spec) is built for a body into a frozen pytree that rollout calls once per control interval.
 Most are functions of time and readings. Some keep a memory from call to call, which rollout carries through an episode.
+
+Two parts that several controllers share are here: the clock, a sinusoid of the time as one more input of a network, and
+the values that voxels get from their neighbors.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ import math
 from abc import abstractmethod
 from typing import Annotated, Any, Protocol
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -156,3 +160,47 @@ def _shape_of(value: Any) -> tuple[int, ...] | None:
 def _described(shape: tuple[int, ...]) -> str:
     *levels, rows, columns = (1, *shape) if len(shape) == 1 else shape
     return f"{levels[0]} levels of {rows} rows of {columns}" if levels else f"{rows} rows of {columns}"
+
+
+class Clock(Spec):
+    """A sine of the time as one more input."""
+
+    frequency: Real = 1.0
+    """[Hz]"""
+    amplitude: Real = 1.0
+    """largest input"""
+    phase: Real = 0.0
+    """[rad]"""
+
+
+def clock_numbers(clock: Clock | None, dtype: Any) -> Array:
+    """Frequency [Hz], amplitude and phase [rad], (3,); an amplitude of 0 for none."""
+    sine = clock or Clock(frequency=0.0, amplitude=0.0)
+    return jnp.asarray([sine.frequency, sine.amplitude, sine.phase], dtype)
+
+
+def clock_value(numbers: Array, time: Array) -> Array:
+    """The input at a time [s], (); numbers: as above."""
+    frequency, amplitude, phase = numbers
+    return amplitude * jnp.sin(2 * jnp.pi * frequency * time + phase)
+
+
+def from_neighbors(values: Array, axis: int, step: int) -> Array:
+    """For every cell the value of the next one, 0 beyond the border.
+
+    values: (..., *cells); axis: 0 for x, which is the last axis of the array, 1 for y, 2 for z; step: -1 for the
+    neighbor below along that axis, 1 for the one above.
+    """
+    padding = [(0, 0, 0)] * values.ndim
+    padding[values.ndim - 1 - axis] = (-step, step, 0)
+    return jax.lax.pad(values, jnp.zeros((), values.dtype), padding)
+
+
+def sides(dimension: int) -> tuple[tuple[int, int], ...]:
+    """Axis and step of every side of a voxel: below and above along x, then along y, in 3-D along z."""
+    return tuple((axis, step) for axis in range(dimension) for step in (-1, 1))
+
+
+def opposite(side: int) -> int:
+    """Number of the side across, in the order of `sides`."""
+    return side ^ 1

@@ -1,8 +1,8 @@
 """The distributed controller: one small network in every voxel, the same in all, with messages to neighbors.
 
 Inputs of a voxel are its readings, then the messages that its neighbors sent to it at the previous call (side by side:
-below and above along x, then along y, in 3-D along z, `signals` numbers each, 0 where no voxel is), then the driving
-value if there is one, then 1 as bias. tanh follows every layer. Outputs are its control value, then the messages to its
+below and above along x, then along y, in 3-D along z, `signals` numbers each, 0 where no voxel is), then the clock
+if there is one, then 1 as bias. tanh follows every layer. Outputs are its control value, then the messages to its
 neighbors in the same order. The weights are flat: for each layer, for each input, for each output. Their number does
 not depend on the body's size. (Medvet, Bartoli, De Lorenzo, Fidel, GECCO 2020, proposed such controllers.)
 """
@@ -19,10 +19,19 @@ import jax.numpy as jnp
 from jax import Array
 from pydantic import Field
 
-from vsr.controllers.base import ControllerSpec, PerVoxel, check_grid, grid_array
-from vsr.controllers.clock import Clock, clock_numbers, clock_value
+from vsr.controllers.base import (
+    Clock,
+    ControllerSpec,
+    PerVoxel,
+    check_grid,
+    clock_numbers,
+    clock_value,
+    from_neighbors,
+    grid_array,
+    opposite,
+    sides,
+)
 from vsr.controllers.mlp import check_sensors
-from vsr.controllers.neighbors import from_neighbors, opposite, sides
 from vsr.robot import Body
 from vsr.sensors import Sensor
 from vsr.spec import Count, Real
@@ -39,7 +48,7 @@ class VoxelNetworks:
     layers: tuple[Array, ...]
     """weights, (inputs, outputs) each"""
     clock: Array | None
-    """frequency [Hz], amplitude and phase [rad] of the driving sine, (3,); None for none"""
+    """frequency [Hz], amplitude and phase [rad] of the clock, (3,); None for none"""
     amplitude: Array
     """largest control value of every voxel, 0 for passive ones, *cells"""
     present: Array

@@ -1,4 +1,4 @@
-"""What lies between a controller and its voxels: noise of sensors and actuators, delay, a limit to the rate of control.
+"""Hardware between a controller and its voxels: noise of sensors and actuators, delay, a limit to the rate of control.
 
 A reading gets noise before any controller sees it. What the controller decides is clipped to [-1, 1], gets noise, waits
 for some calls, and is then followed no faster than the rate limit allows. Noise is normal, new for every voxel at every

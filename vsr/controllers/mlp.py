@@ -1,7 +1,7 @@
 """The centralised sensing controller: one multilayer perceptron for the whole robot (paper, section 2.3).
 
 Inputs are the readings of all voxels (level by level, row by row from the lowest, left to right, each voxel's sensors
-in their order), then the driving value if there is one, then 1 as bias; every layer is followed by tanh; outputs are
+in their order), then the clock if there is one, then 1 as bias; every layer is followed by tanh; outputs are
 the voxels' control values in the same order. The weights are flat: for each layer, for each input, for each output.
 
 As arrays the network spans the whole grid: weights of absent voxels are zero. So one compilation serves every body.
@@ -21,8 +21,7 @@ import numpy as np
 from jax import Array
 from pydantic import Field
 
-from vsr.controllers.base import ControllerSpec, place_name
-from vsr.controllers.clock import Clock, clock_numbers, clock_value
+from vsr.controllers.base import Clock, ControllerSpec, clock_numbers, clock_value, place_name
 from vsr.robot import Body
 from vsr.sensors import QUANTITIES, Sensor
 from vsr.spec import Count, Real, Switch
@@ -37,9 +36,9 @@ class Perceptron:
     """The network over a whole grid."""
 
     layers: tuple[Array, ...]
-    """weights, (inputs, outputs) each; the first has cells * sensors + 2 inputs (driving, bias)"""
+    """weights, (inputs, outputs) each; the first has cells * sensors + 2 inputs (clock, bias)"""
     clock: Array
-    """frequency [Hz], amplitude and phase [rad] of the driving sine, (3,)"""
+    """frequency [Hz], amplitude and phase [rad] of the clock, (3,)"""
     sensors: tuple[Sensor, ...] = field(metadata={"static": True})
     rate_limit: Array | None = None
     """how fast control values in force can change [1/s], (); `rollout` and `record` see to it, `control` does not"""

@@ -17,8 +17,7 @@ import jax.numpy as jnp
 from jax import Array
 from pydantic import Field
 
-from vsr.controllers.base import ControllerSpec, PerVoxel, check_grid, grid_array
-from vsr.controllers.neighbors import from_neighbors, sides
+from vsr.controllers.base import ControllerSpec, PerVoxel, check_grid, from_neighbors, grid_array, sides
 from vsr.robot import Body
 from vsr.sensors import Sensor
 from vsr.spec import Real

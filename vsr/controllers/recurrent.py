@@ -4,7 +4,7 @@ units, Zhou et al. 2016).
     elman:   h' = tanh(W [x, h])
     gated:   f = σ(V [x, h]),   h' = (1 - f) h + f tanh(W [x, f h])
 
-and control values are tanh(U h'). The inputs x are those of `mlp`: the readings of all voxels, the driving value if
+and control values are tanh(U h'). The inputs x are those of `mlp`: the readings of all voxels, the clock if
 there is one, and 1 as bias. h is 0 before the first call. The weights are flat: W, then V if there are gates, then U,
 each for each input, for each output. As arrays the network spans the whole grid, as that of `mlp` does.
 """
@@ -20,8 +20,7 @@ import numpy as np
 from jax import Array
 from pydantic import Field
 
-from vsr.controllers.base import ControllerSpec
-from vsr.controllers.clock import Clock, clock_numbers, clock_value
+from vsr.controllers.base import Clock, ControllerSpec, clock_numbers, clock_value
 from vsr.controllers.mlp import check_sensors, wiring
 from vsr.robot import Body
 from vsr.sensors import Sensor
@@ -37,13 +36,13 @@ class RecurrentNetwork:
     """The network over a whole grid. Its memory: the values of the hidden neurons, (hidden,)."""
 
     inward: Array
-    """W: (cells * sensors + 2 + hidden, hidden); driving and bias follow the readings"""
+    """W: (cells * sensors + 2 + hidden, hidden); clock and bias follow the readings"""
     gate: Array | None
     """V, of the same shape; None without gates"""
     outward: Array
     """U: (hidden, cells)"""
     clock: Array
-    """frequency [Hz], amplitude and phase [rad] of the driving sine, (3,)"""
+    """frequency [Hz], amplitude and phase [rad] of the clock, (3,)"""
     sensors: tuple[Sensor, ...] = field(metadata={"static": True})
 
     def first_memory(self) -> Array:

@@ -1,4 +1,4 @@
-"""How voxels are colored: by area or volume, control value, strain or material; fluid by its pressure; grains by
+"""Colors of voxels: by area or volume, control value, strain or material; fluid by its pressure; grains by
 height or speed.
 
 The original draws shrunk voxels red, those at rest green and enlarged ones yellow. The colors of the other palette,

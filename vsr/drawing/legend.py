@@ -1,4 +1,4 @@
-"""What colors and overlays of pictures mean, as a strip below them."""
+"""Legends: the meaning of colors and overlays, as a strip below pictures."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def legend(
     grains: Scale | None = None,
     fluid: Scale | None = None,
 ) -> Image.Image:
-    """symbols: of the materials; size: what voxels have, see `size_word`; marks: of the sensors, see `sense_marks`;
+    """symbols: of the materials; size: what voxels have, see `size_word`; marks: of the sensors, see `sensor_marks`;
     grains, fluid: their colors, see `grain_scale` and `pressure_scale`."""
     rows = _rows(_signs(look, marks), width)
     other_robots = [scale for scale in (fluid if look.color_by != "material" else None, grains) if scale is not None]

@@ -1,4 +1,4 @@
-"""What notebooks show of robots, scenes and outcomes: pictures as PNG, and small tables with them as HTML."""
+"""Robots, scenes and outcomes in notebooks: pictures as PNG, and small tables with them as HTML."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from vsr.display import register
 from vsr.drawing.legend import legend
 from vsr.drawing.overlays import PAPER
 from vsr.drawing.painter import Look, Painter
-from vsr.drawing.recording import recording_of, size_word
-from vsr.drawing.rest import at_rest
+from vsr.drawing.recording import at_rest, recording_of, size_word
 from vsr.robot import Body
 from vsr.scene import Outcome, Scene, precision
 from vsr.spec import Spec

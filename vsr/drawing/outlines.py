@@ -1,4 +1,4 @@
-"""How squares and cubes are outlined, and how 3-D bodies appear on paper: seen from the front, above and right."""
+"""Outlines of squares and cubes, and 3-D bodies on paper: seen from the front, above and right."""
 
 from __future__ import annotations
 

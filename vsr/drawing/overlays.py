@@ -1,4 +1,4 @@
-"""What can be drawn over robots: control values, touching, velocities, sensor values, the path of the center.
+"""Overlays on robots: control values, contact, velocities, sensor values, the path of the center.
 
 In a voxel every overlay has a place of its own, so that none covers another; only arrows, which begin in the middle,
 may cross them. Viewers on pages draw them alike, from
@@ -71,7 +71,7 @@ class SensorMark:
 
 
 def sensor_marks(recordings: Iterable[Recording]) -> tuple[SensorMark, ...]:
-    """One for every sense of these robots; bars of robots side by side are to be comparable."""
+    """One for every sensor of these robots; bars of robots side by side are to be comparable."""
     same: dict[str, list[Felt]] = {}
     for sensor in (sensor for recording in recordings for sensor in recording.felt):
         same.setdefault(sensor.label, []).append(sensor)
@@ -141,7 +141,7 @@ class VoxelPen:
             self._bar([left + 1, right - 1], (top + bottom) / 2, value * (bottom - top) / 2, fill)
 
     def paint_sensors(self, marks: Sequence[SensorMark]) -> None:
-        """A bar for each sense that a voxel has, up or down from the value at rest."""
+        """A bar for each sensor that a voxel has, up or down from the value at rest."""
         found = {mark.label: mark for mark in marks}
         sensors = [(sensor, found[sensor.label]) for sensor in self.recording.felt]
         for voxel in self.order:

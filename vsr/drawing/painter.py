@@ -19,13 +19,11 @@ from PIL import Image, ImageDraw, ImageFont
 from vsr.drawing.chambers import pressure_scale, walls
 from vsr.drawing.colors import MATERIALS, SCALES, GrainQuantity, Palette, Quantity, Scale, is_dark, rgb
 from vsr.drawing.faces import look_here, parts_outside_fluid, seen_faces
-from vsr.drawing.grain_pen import Ball, faces_behind, paint_ball, paint_disc
 from vsr.drawing.grains import grain_scale
-from vsr.drawing.object_pen import Item, paint_flat, solid_items, voxel_items
 from vsr.drawing.outlines import RECEDES, ROUND_A_SQUARE, TOWARDS, on_paper
 from vsr.drawing.overlays import ARROW_SECONDS, INK, PAPER, PATH, SCALE_3D, Overlay, SensorMark, VoxelPen, sensor_marks
+from vsr.drawing.pens import Ball, Item, faces_behind, paint_ball, paint_disc, paint_flat, solid_items, voxel_items
 from vsr.drawing.recording import Recording
-from vsr.drawing.spring_lines import SpringLines
 
 SMALLER_STEPS = 2
 """How many times larger pictures are painted before they are reduced, which smooths edges."""
@@ -388,3 +386,34 @@ def _fill_colors(recording: Recording, look: Look, fluid: Scale | None) -> np.nd
         return colors
     wet = fluid.colors(recording.chambers.voxel_pressure)
     return np.where(recording.chambers.is_fluid[:, None], wet, colors)
+
+
+class SpringLines:
+    """All springs of a recorded episode."""
+
+    def __init__(self, recording: Recording):
+        self.recording = recording
+        rows = [
+            (voxel, number, *ends)
+            for voxel, has in enumerate(recording.springs)
+            for number, (group, *ends) in enumerate(recording.spring_ends)
+            if has[group] and (recording.lacking is None or not recording.lacking[voxel, number])
+        ]
+        self.voxel, self._number, *ends = np.array(rows, int).reshape(-1, 6).T
+        self._ends = ends[:2], ends[2:]
+
+    def at(self, moment: int) -> tuple[np.ndarray, np.ndarray]:
+        """Of the springs that are whole: the voxel, (springs,), and both ends [m], (springs, 2, 2)."""
+        lines = np.stack([self._places(moment, *end) for end in self._ends], 1)
+        if self.recording.broken is None:
+            return self.voxel, lines
+        whole = ~self.recording.broken[moment, self.voxel, self._number]
+        return self.voxel[whole], lines[whole]
+
+    def _places(self, moment: int, mass: np.ndarray, corner: np.ndarray) -> np.ndarray:
+        """Of masses, and of their corners where these are not -1."""
+        recording = self.recording
+        center = recording.masses[moment, self.voxel, mass]
+        if recording.angle is None:
+            return center
+        return np.where((corner < 0)[:, None], center, recording.mass_corners[moment, self.voxel, mass, corner])

@@ -2,6 +2,8 @@
 
 A robot is made of rigid *parts* (clusters of square masses, or points). Every corner of a voxel is fastened to a part
 at an offset that turns with it; so a few numbers per part and moment say where everything is.
+
+`at_rest` records a body before it moves, without any simulation.
 """
 
 from __future__ import annotations
@@ -16,16 +18,18 @@ import numpy as np
 from jax import Array
 
 from vsr.controllers import Controller, wiring
-from vsr.drawing.chambers import RecordedChambers, chambers_of
+from vsr.drawing.chambers import RecordedChambers, chambers_at_rest, chambers_of
 from vsr.drawing.grains import RecordedGrains, grains_of, touched_by_grains
 from vsr.drawing.objects import RecordedObjects, objects_of, touched_by_objects
 from vsr.environment import Environment
 from vsr.episode import Trajectory
 from vsr.physics.contact.system import Objects
 from vsr.physics.contract import SpringEnds
-from vsr.physics.engine import AnyModel, AnyState, engine_of
-from vsr.physics.squares.scaffolding import CORNER_SIGNS
+from vsr.physics.engine import ENGINES, AnyModel, AnyState, engine_of
+from vsr.physics.squares.model import CORNER_SIGNS
 from vsr.robot.corners import RING
+from vsr.robot.engine_kinds import ENGINE_KINDS
+from vsr.robot.shape import Body
 from vsr.sensors import read_trajectory
 from vsr.world.placement import has_left
 
@@ -96,7 +100,7 @@ class Recording:
     spring_ends: tuple[SpringEnds, ...] = ()
     """the springs of a voxel that has all groups"""
     felt: tuple[Felt, ...] = ()
-    """one for each sense of its controller"""
+    """one for each sensor of its controller"""
     broken: np.ndarray | None = None
     """which of a voxel's springs have broken, as `spring_ends` counts them, (moments, voxels, springs); None if none
     can"""
@@ -303,7 +307,7 @@ def _others(
 
 @jax.jit  # of a function that lasts, or else every picture of an environment would compile it again
 def _seen(model: AnyModel, environment: Environment, states: AnyState) -> tuple[Array, ...]:
-    """Of every moment: velocities, sizes and touching of voxels, whether something diverged, whether it left."""
+    """Of every moment: velocities, sizes and contact of voxels, whether something diverged, whether it left."""
     engine = engine_of(model)
 
     def at(state: AnyState) -> tuple[Array, ...]:
@@ -342,3 +346,44 @@ def _turned(vector: np.ndarray, angle: np.ndarray) -> np.ndarray:
     cosine, sine = np.cos(angle), np.sin(angle)
     x, y = vector[..., 0], vector[..., 1]
     return np.stack([cosine * x - sine * y, sine * x + cosine * y], -1)
+
+
+def at_rest(body: Body) -> Recording:
+    """The body as it is drawn in its file; every corner of a voxel is a part of its own."""
+    dimension, side = body.dimension, body.voxel_side
+    cells, present = body.cells, body.present
+    material = cells[present]
+    of_voxels = [list(body.materials.values())[index] for index in material]
+    place = np.argwhere(present)[:, ::-1]
+    voxels, corners = len(place), 2**dimension
+    bits = np.array([[corner >> axis & 1 for axis in range(dimension)] for corner in range(corners)])
+    kind = ENGINE_KINDS[body.engine]
+    half_side = np.array([0.5 * material.mass_side_ratio * side if kind.turns else 0.0 for material in of_voxels])
+    groups = kind.groups_in(dimension)
+    ends = tuple(ENGINES[body.engine].spring_ends(dimension))
+    # Masses without groups of springs to choose from have all of them.
+    springs = [
+        [material.has(group) and not material.fluid for group in groups] if groups else [True] * len(ends)
+        for material in of_voxels
+    ]
+    # A square mass lies inside the corner, a point on it.
+    masses = side * (place[:, None] + bits) - (2 * bits - 1) * half_side[:, None, None]
+    return Recording(
+        time=np.zeros(1),
+        position=masses.reshape(1, -1, dimension),
+        angle=np.zeros((1, voxels * corners)) if kind.turns else None,
+        ratio=np.ones((1, voxels)),
+        control=np.zeros((1, voxels)),
+        contact=np.zeros((1, voxels), bool),
+        velocity=np.zeros((1, voxels, dimension)),
+        part=np.arange(voxels * corners).reshape(voxels, corners),
+        offset=np.zeros((voxels, corners, dimension)),
+        half_side=half_side,
+        springs=np.array(springs),
+        spring_ends=ends,
+        material=material,
+        place=place,
+        voxel_side=side,
+        failed=False,
+        chambers=chambers_at_rest(body),
+    )

@@ -5,8 +5,7 @@ Importing this registers all tasks with gymnasium, if it is installed; tasks of 
 
 from vsr.envs.brax import BraxView
 from vsr.envs.environment import Environment, Params
-from vsr.envs.making import body_of_kinds, make
-from vsr.envs.registration import register
+from vsr.envs.making import body_of_kinds, make, register
 from vsr.tasks import TASKS
 
 register()

@@ -26,8 +26,7 @@ import numpy as np
 from jax import Array
 from jax._src import xla_bridge  # nothing public says whether JAX has begun without beginning it
 
-from vsr.envs.commands import FARTHEST, action_space, controls_of, in_drawn_order, within_bounds
-from vsr.envs.spaces import Box, box
+from vsr.envs.spaces import FARTHEST, Box, action_space, box, controls_of, in_drawn_order, within_bounds
 from vsr.episode import EpisodeState, Scenario, begin, observe, reset, scenario_of, step
 from vsr.physics.engine import ENGINES, AnyModel
 from vsr.robot import Body

@@ -1,10 +1,12 @@
-"""`make`: from a task's name and a body to an environment."""
+"""`make`: from a task's name and a body to an environment; `register`: every task by the name `vsr/NAME` in
+gymnasium."""
 
 from __future__ import annotations
 
 import difflib
 import inspect
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -123,3 +125,23 @@ def _sensors(given: Sequence[Sensor | str] | None, task: Task) -> tuple[Sensor, 
         shows = type(task).observation is not Task.observation
         given = () if shows else DEFAULT_SENSORS
     return tuple(Sensor.model_validate(one) for one in given)
+
+
+NAMESPACE = "vsr"
+
+
+def register() -> list[str]:
+    """Register all tasks with gymnasium, if it is installed; returns the names that are new to it."""
+    if find_spec("gymnasium") is None:
+        return []
+    import gymnasium
+
+    new = [name for name in TASKS if f"{NAMESPACE}/{name}" not in gymnasium.registry]
+    for name in new:
+        gymnasium.register(
+            id=f"{NAMESPACE}/{name}",
+            entry_point="vsr.envs.gymnasium:SoftRobotEnv",
+            vector_entry_point="vsr.envs.gymnasium:SoftRobotVectorEnv",
+            kwargs={"name": name},
+        )
+    return new

@@ -24,7 +24,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike
 
-from vsr.compute.materialize import materialize
+from vsr.compute.xla import materialize
 from vsr.physics.fluid.surface import Surface, at_nodes
 
 

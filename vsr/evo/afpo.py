@@ -50,7 +50,7 @@ class AFPO(Settings):
     """share of children made by crossover; the others by mutation"""
     sigma: Annotated[float, Strict(), Field(ge=0, le=1e6)] = 0.15
     """standard deviation of the mutation"""
-    redrawing: Share = 0.1
+    resampling_rate: Share = 0.1
     """chance of a gene that is a kind (voxel_kinds) to be resampled by mutation, which adds noise to all others"""
 
     @model_validator(mode="after")
@@ -82,7 +82,7 @@ class AFPO(Settings):
         drawn = jax.random.randint(drawing, (2, self.population_size), 0, self.population_size)
         first, second = (take(state.population, places) for places in drawn)
         genes, parents = cross_or_mutate(
-            (keys[0], keys[1], keys[2]), first, second, self.crossover_rate, self.sigma, sample, self.redrawing
+            (keys[0], keys[1], keys[2]), first, second, self.crossover_rate, self.sigma, sample, self.resampling_rate
         )
         new = jnp.arange(self.population_size) < self.newcomers
         genes = jax.tree.map(where_individuals(new), sample(fresh_key, self.population_size), genes)

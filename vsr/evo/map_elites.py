@@ -55,7 +55,7 @@ class MapElites(Settings):
     """share of children made by crossover; the others by mutation"""
     sigma: Annotated[float, Strict(), Field(ge=0, le=1e6)] = 0.15
     """standard deviation of the mutation"""
-    redrawing: Share = 0.1
+    resampling_rate: Share = 0.1
     """chance of a gene that is a kind (voxel_kinds) to be resampled by mutation, which adds noise to all others"""
     qd_offset: Annotated[float, Strict()] = 0.0
     """fitness from which the QD score counts, so that an elite never lowers it; at or below the worst that occurs"""
@@ -141,7 +141,7 @@ class MapElites(Settings):
         first, second = _drawn(drawing, breeders, 2 * self.population_size).reshape(2, -1)
         parents = take(everyone, first), take(everyone, second)
         genes, ids = cross_or_mutate(
-            (choice, mixing, noise), *parents, self.crossover_rate, self.sigma, sample, self.redrawing
+            (choice, mixing, noise), *parents, self.crossover_rate, self.sigma, sample, self.resampling_rate
         )
         return offspring(genes, ids, state.generation * self.population_size, state.generation)
 

@@ -32,7 +32,7 @@ class MuPlusLambda(Generational):
     """share of children made by crossover; the others by mutation"""
     sigma: Annotated[float, Strict(), Field(ge=0, le=1e6)] = 0.15
     """standard deviation of the mutation"""
-    redrawing: Share = 0.1
+    resampling_rate: Share = 0.1
     """chance of a gene that is a kind (voxel_kinds) to be resampled by mutation, which adds noise to all others"""
     attempts: Annotated[int, Strict(), Field(ge=0, le=1000)] = 10
     """how often a child that already exists is made again"""
@@ -66,5 +66,5 @@ class MuPlusLambda(Generational):
         )
         parents = take(population, first), take(population, second)
         return cross_or_mutate(
-            (choice, mixing, noise), *parents, self.crossover_rate, self.sigma, sample, self.redrawing
+            (choice, mixing, noise), *parents, self.crossover_rate, self.sigma, sample, self.resampling_rate
         )

@@ -82,7 +82,7 @@ class NSGA2(Settings):
     """share of children made by crossover; the others by mutation"""
     sigma: Annotated[float, Strict(), Field(ge=0, le=1e6)] = 0.15
     """standard deviation of the mutation"""
-    redrawing: Share = 0.1
+    resampling_rate: Share = 0.1
     """chance of a gene that is a kind (voxel_kinds) to be resampled by mutation, which adds noise to all others"""
     reference: tuple[Annotated[float, Strict()], ...] | None = None
     """a point worse than all that matters: a fitness (larger is better), then one of each measure; the hypervolume is
@@ -186,6 +186,6 @@ class NSGA2(Settings):
         first, second = winner.reshape(2, -1)
         parents = take(state.population, first), take(state.population, second)
         genes, ids = cross_or_mutate(
-            (choice, mixing, noise), *parents, self.crossover_rate, self.sigma, sample, self.redrawing
+            (choice, mixing, noise), *parents, self.crossover_rate, self.sigma, sample, self.resampling_rate
         )
         return offspring(genes, ids, state.generation * self.population_size, state.generation)

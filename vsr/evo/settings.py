@@ -40,7 +40,7 @@ class Settings(BaseModel):
 
 
 class Registry(dict[str, type[Settings]]):
-    """Optimisers by name; as `vsr.spec.Registry`, which a search does not know: a name has one owner."""
+    """Optimizers by name; as `vsr.spec.Registry`, which a search does not know: a name has one owner."""
 
     def __setitem__(self, name: str, kind: type[Settings]) -> None:
         origins = [f"{one.__module__}.{one.__qualname__}" for one in (self.get(name, kind), kind)]

@@ -23,7 +23,7 @@ def cross_or_mutate(
     rate: float,
     sigma: float,
     sample: Callable[[Array, int], Any],
-    redrawing: float,
+    resampling_rate: float,
 ) -> tuple[Any, Array]:
     """Genes of the children and their parents' ids; keys: for the choice, crossover and mutation.
 
@@ -39,7 +39,7 @@ def cross_or_mutate(
         crossed = _where(kinds, uniform_crossover(mixing, first.genes, second.genes), crossed)
         drawing, choosing_genes = jax.random.split(noise)
         fresh = sample(drawing, first.size)
-        mutated = _where(kinds, redrawn(choosing_genes, first.genes, fresh, redrawing), mutated)
+        mutated = _where(kinds, redrawn(choosing_genes, first.genes, fresh, resampling_rate), mutated)
     genes = jax.tree.map(where_individuals(by_crossover), crossed, mutated)
     other = jnp.where(by_crossover, second.id, NO_PARENT)
     return genes, jnp.stack([first.id, other], 1)

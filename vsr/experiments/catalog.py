@@ -36,7 +36,7 @@ KINDS: dict[str, tuple[str, Mapping[str, Any]]] = {
     "terrains": ("world.terrain", TERRAINS),
     "tasks": ("task.type", TASKS),
     "measures": ("fitness, task.measures", MEASURES),
-    "descriptors": ("experiment: fitness, measures of ea's archives and objectives; also share_of_SYMBOL", DESCRIPTORS),
+    "descriptors": ("experiment: fitness, optimizer.archives and objectives; also share_of_SYMBOL", DESCRIPTORS),
     "sensors": ("quantity of a controller's sensors", QUANTITIES),
     "claims": ("study: claims", CLAIMS),
     "settings": (
@@ -44,7 +44,7 @@ KINDS: dict[str, tuple[str, Mapping[str, Any]]] = {
         {"physics": Physics, "material": Material, "hardware": Hardware},
     ),
 }
-"""Each kind: where in a file its names stand, and its registry."""
+"""Each kind: the key in a file that takes its names, and its registry."""
 
 FILES = {each.model_fields["kind"].default: each for each in (Experiment, Scene, Study, EvaluationSet, Landscape)}
 """What `vsr evolve`, `vsr simulate`, `vsr reproduce`, `vsr evaluate --on` and `vsr landscape` read."""
@@ -79,21 +79,24 @@ def schema(file: str) -> dict[str, Any]:
     fields = FILES[file].model_json_schema(schema_generator=DescribedSchema)
     described = {"$schema": "https://json-schema.org/draft/2020-12/schema", **fields}
     if file == "scene":  # what runs write beside it
-        described["properties"][EVOLVED] = {"type": "object", "description": "of a run's robot, for vsr verify"}
+        described["properties"][EVOLVED] = {
+            "type": "object",
+            "description": "How a robot evolved, for vsr verify",
+        }
     return described
 
 
 def _component(name: str, what: type[BaseModel] | Callable) -> Component:
     first_line = (inspect.getdoc(inspect.unwrap(what)) or "").split("\n")[0]
-    fields, described, said = {}, {}, {}
+    fields, described, help_of = {}, {}, {}
     if isinstance(what, type) and issubclass(what, BaseModel) and what.model_fields:
-        fields, described, said = what.model_fields, what.model_json_schema()["properties"], field_descriptions(what)
+        fields, described, help_of = what.model_fields, what.model_json_schema()["properties"], field_descriptions(what)
     parameters = tuple(
         Parameter(
             name=field_name,
             domain=_domain(described.get(field_name, {})),
             default="required" if field.is_required() else _shown(field.get_default(call_default_factory=True)),
-            help=said.get(field_name, "").replace("\n", " "),
+            help=help_of.get(field_name, "").replace("\n", " "),
         )
         for field_name, field in fields.items()
         if field_name != "type"
@@ -102,7 +105,7 @@ def _component(name: str, what: type[BaseModel] | Callable) -> Component:
 
 
 def _domain(schema: dict[str, Any]) -> str:
-    """What a value may be, from its JSON schema, for people."""
+    """The values that a JSON schema allows, in words."""
     if "anyOf" in schema:
         return " or ".join(dict.fromkeys(map(_domain, schema["anyOf"])))
     if "enum" in schema or "const" in schema:

@@ -16,46 +16,46 @@ from rich.table import Table
 
 
 class Console(RichConsole):
-    """A console that leaves it to the command what to do when nobody reads on."""
+    """A console that raises BrokenPipeError when its reader has gone, so that the command ends quietly."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
 
 def printable(text: str) -> str:
-    """A text without commands to a terminal, which names of files and folders may hold."""
+    """A text without terminal control codes, which names of files and folders may hold."""
     if text.isprintable():
         return text
     return "".join(sign if sign.isprintable() or sign in "\n\t" else repr(sign)[1:-1] for sign in text)
 
 
 def say(text: str, console: RichConsole | None = None) -> None:
-    """A line as it is, with no terminal's commands in it."""
+    """Print a line as it is, without terminal control codes."""
     (console or Console()).print(printable(text), highlight=False, soft_wrap=True, markup=False)
 
 
 def warn(warnings: Sequence[str]) -> None:
-    """One line each, apart from results."""
+    """Print warnings on stderr, one line each."""
     console = Console(stderr=True)
     for warning in warnings:
         say(f"warning: {warning}", console)
 
 
 def cell(text: str) -> str:
-    """What stands in a table, as it is."""
+    """A text as a cell of a table, without markup."""
     return escape(printable(text))
 
 
 class Pulse:
-    """Signs of life of one long piece of work: the first after two seconds, then ever more seldom."""
+    """Reports on one long piece of work: the first after two seconds, then less and less often."""
 
     FIRST = 2.0
-    """[s]; nobody should have to wait longer without knowing for what"""
+    """[s]; nobody should wait longer without knowing for what"""
 
     def __init__(
         self, report: Callable[[float], None], first: float = FIRST, clock: Callable[[], float] = time.monotonic
     ):
-        """tell: called with the seconds that the work has taken; first: when."""
+        """report: called with the seconds that the work has taken; first: after how many seconds [s]."""
         self.report, self.clock = report, clock
         self.began, self.next = clock(), first
 
@@ -69,10 +69,10 @@ class Pulse:
 
 @contextlib.contextmanager
 def busy(what: str, *, counting: bool = True) -> Iterator[None]:
-    """Work of a command that may take long: whoever waits for it sees on stderr what it is and since when.
+    """Show on stderr what a command is working on and for how long, if it takes long.
 
     In a terminal a line counts the seconds and goes away at the end, unless `counting` is turned off because there is
-    another display; elsewhere there is a line now and then.
+    another display; elsewhere a line is printed from time to time.
     """
     stream, done = sys.stderr, threading.Event()
 
@@ -105,7 +105,7 @@ def busy(what: str, *, counting: bool = True) -> Iterator[None]:
 
 
 def show_pairs(title: str | None, pairs: Sequence[tuple[str, str]]) -> None:
-    """Names and values, under a title if there is one."""
+    """Print names and values as a table, under a title if there is one."""
     console = console_for_tables()
     if title is not None:
         say(title, console)
@@ -116,6 +116,6 @@ def show_pairs(title: str | None, pairs: Sequence[tuple[str, str]]) -> None:
 
 
 def console_for_tables() -> Console:
-    """As wide as the terminal; wide enough for whole names where there is none."""
+    """A console as wide as the terminal, or wide enough for whole names where there is none."""
     console = Console()
     return console if console.is_terminal else Console(width=200)

@@ -1,8 +1,8 @@
-"""What fields of descriptions mean: the docstrings below them, read from the source when somebody asks.
+"""The meaning of fields: the docstrings below them, read from the source only when they are shown.
 
 pydantic can read them when a class is made (`use_attribute_docstrings`), which took every command half a second,
-while few show any. So `model_fields` know none of them, and pydantic's own `model_json_schema` has them only with
-`schema_generator=DescribedSchema`. A class without a source, as those made by `create_model`, has what its bases say.
+while few show any. So `model_fields` has none of them, and pydantic's own `model_json_schema` has them only with
+`schema_generator=DescribedSchema`. A class without a source, as from `create_model`, has those of its bases.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 Docstrings = dict[str, str | None]
-"""Of the fields that a class annotates, in order; None for one without."""
+"""Docstrings of the fields that a class annotates, in order; None for a field without one."""
 
 
 def field_descriptions(kind: type[BaseModel]) -> dict[str, str]:
-    """What is said of each field of a class, by itself or by the nearest base that declares the field."""
+    """The docstring of each field, from the class itself or from the nearest base that declares the field."""
     found: dict[str, str] = {}
     for name, field in kind.model_fields.items():
         owner = next((base for base in kind.__mro__ if name in _annotated(base)), None)
@@ -36,14 +36,14 @@ def field_descriptions(kind: type[BaseModel]) -> dict[str, str]:
 
 
 class DescribedSchema(GenerateJsonSchema):
-    """JSON schemas with what is said of fields."""
+    """JSON schemas with the docstrings of fields."""
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
         described = super().model_schema(schema)
-        said = field_descriptions(schema["cls"])
+        descriptions = field_descriptions(schema["cls"])
         for name, field in described.get("properties", {}).items():
-            if name in said:
-                described["properties"][name] = {**field, "description": said[name]}
+            if name in descriptions:
+                described["properties"][name] = {**field, "description": descriptions[name]}
         return described
 
 
@@ -54,7 +54,10 @@ def _annotated(kind: type) -> Sequence[str]:
 
 @cache
 def _docstrings(kind: type) -> Docstrings:
-    """Of the fields that a class itself declares; of namesakes in a module the last that declares the same."""
+    """Docstrings of the fields that a class itself declares.
+
+    Of several classes with its name in a module, those of the last that declares the same fields.
+    """
     classes = _classes(kind.__module__).get(kind.__qualname__, [])
     alike = [found for found in classes if tuple(found) == _annotated(kind)]
     return (alike or classes or [{}])[-1]
@@ -62,7 +65,7 @@ def _docstrings(kind: type) -> Docstrings:
 
 @cache
 def _classes(module: str) -> dict[str, list[Docstrings]]:
-    """Every class in the source of a module by its qualified name; nothing if there is no source."""
+    """Every class in the source of a module by its qualified name; empty if there is no source."""
     found: dict[str, list[Docstrings]] = {}
     try:
         tree = ast.parse(inspect.getsource(sys.modules[module]))

@@ -26,6 +26,7 @@ from vsr.experiments.console import busy, console_for_tables, say
 from vsr.experiments.devices import check_implementation, prepare
 from vsr.experiments.formatting import number
 from vsr.experiments.memory import explain_out_of_memory, needs_of_refining, require_memory
+from vsr.experiments.options import RefineOptions
 from vsr.experiments.perturbation import MOST_TRIALS, InitialNoise, Perturbation, perturbations_of, rollout_from
 from vsr.experiments.resimulate import Job, StoredRobot, Table, batches_of, job_of, read_robots, resimulate
 from vsr.experiments.shipped import SCENE, find_config
@@ -287,20 +288,6 @@ class MeasureEpisode:
 
 
 # The command
-
-
-@dataclass(frozen=True)
-class RefineOptions:
-    """As the command line gives them."""
-
-    given: tuple[str, ...]
-    factors: tuple[int, ...]
-    trials: int
-    json: str | None
-    plot: str | None
-    device: str | None
-    trust_plugins: bool = False
-    """whether code that files and runs bring along is run"""
 
 
 def refine(options: RefineOptions) -> None:

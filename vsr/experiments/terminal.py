@@ -20,8 +20,7 @@ from vsr.experiments.shipped import USE, shipped_files
 from vsr.experiments.storage.files import without_nan
 
 CONFIGS = "configs"
-"""Listed beside kinds of components."""
-
+"""The shipped files, listed beside kinds of components."""
 
 if TYPE_CHECKING:  # drawings of robots, which most tables do without
     from vsr.experiments.simulate import ChamberRange, StoredScore
@@ -88,9 +87,9 @@ def show_held_out(file: str, grounds: int, as_json: bool, out: str | None, trust
         console.print_json(json.dumps(without_nan({name: values.tolist() for name, values in measures.items()})))
         return
     for name, values in measures.items():
-        sound = values[[math.isfinite(value) for value in values]]
-        mean = f"mean {sound.mean():.6g}" if len(sound) else "no ground without a failure"
-        report(f"{name}: {mean}" + (f", {len(values) - len(sound)} failed" if len(sound) < len(values) else ""))
+        finite = values[[math.isfinite(value) for value in values]]
+        mean = f"mean {finite.mean():.6g}" if len(finite) else "no ground without a failure"
+        report(f"{name}: {mean}" + (f", {len(values) - len(finite)} failed" if len(finite) < len(values) else ""))
 
 
 def show_comparison(comparison: Comparison, as_json: bool) -> None:
@@ -124,7 +123,7 @@ def _row_of_pair(pair: Pair) -> tuple[str, ...]:
 
 
 def _show_columns(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[str]) -> None:
-    """A table as it is, without being fitted to the terminal, which takes a second for a thousand rows."""
+    """Print a table; a long one without fitting it to the terminal, which takes a second for a thousand rows."""
     rows = [list(map(printable, row)) for row in rows]
     if len(rows) > MANY_ROWS:
         width = [max(map(len, column)) for column in zip(head, *rows, strict=True)]

@@ -33,6 +33,7 @@ from vsr.experiments.evolve.fitness import depends_on_generation, evaluate_all
 from vsr.experiments.evolve.generation import asked_genes, compile_evolution
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.memory import needs_of_experiment, needs_of_scene, require_memory
+from vsr.experiments.options import VerifyOptions
 from vsr.experiments.population import robots_at_once
 from vsr.experiments.refine import robustness_of
 from vsr.experiments.storage.files import without_nan
@@ -50,21 +51,8 @@ from vsr.experiments.storage.runs import read_run, trust_plugins
 from vsr.experiments.storage.sources import sources_of
 from vsr.scene import Scene, precision
 
-TOLERANCE = 0.01
-"""How far a measure may be from the score, as a share of it, where device or versions are others."""
 NEARBY, MICROMETER = 16, 1e-6
 """Trials that show whether a gait is chaotic, and their largest difference [m]."""
-
-
-@dataclass(frozen=True)
-class VerifyOptions:
-    """As the command line gives them."""
-
-    given: tuple[str, ...]
-    tolerance: float = TOLERANCE
-    json: bool = False
-    device: str | None = None
-    trust_plugins: bool = False
 
 
 @dataclass(frozen=True)

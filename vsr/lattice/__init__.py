@@ -6,15 +6,14 @@ Voxel robots of point masses are made of the same springs; here they are without
 from vsr.environment.model import Environment, Plane, Sphere
 from vsr.environment.obstacles import ball, floor, plane, slope
 from vsr.lattice.box import of_cells, of_pairs, spring_count
-from vsr.lattice.breaking import breakable, broken, broken_count
 from vsr.lattice.constraints import anchor, keep_in_plane, keep_on_line, loads, release
-from vsr.lattice.graph_building import as_graph, count_springs, of_graph
+from vsr.lattice.graph import as_graph, count_springs, of_graph
 from vsr.lattice.integrators import INTEGRATORS
 from vsr.lattice.model import GraphSprings, GridSprings, Lattice, State, Wave
 from vsr.lattice.moduli import Stiffness, isotropic, truss_stiffness, young_modulus
 from vsr.lattice.motion import Energy, advance, advance_until, energy, record, rest_state
+from vsr.lattice.springs import breakable, broken, broken_count, driven, peristaltic_wave
 from vsr.lattice.stability import choose_step, longest_step
-from vsr.lattice.wave import driven, peristaltic_wave
 
 __all__ = [
     "INTEGRATORS",

@@ -5,8 +5,8 @@ taken away (or thrown back), and with it as much of the sliding as friction can 
 in that step either, so a body at rest on a slope stays where it is. Nodes are points, so each is resolved exactly and
 alone.
 
-A node that bounces had met the surface earlier, and was sped up (or slowed) inside by whatever pulls it. It leaves with
-e times the speed that keeps its energy, e being the restitution, and so with e = 1 a bounce keeps energy to first
+A node that bounces had reached the surface earlier, and was sped up (or slowed) inside by whatever pulls it. It leaves
+with e times the speed that keeps its energy, e being the restitution, and so with e = 1 a bounce keeps energy to first
 order in the step; with e = 0 nothing of this matters. A node bounces only if it came towards the surface before the
 step, and as fast as asked for: the step's own force presses what lies there, and must not throw it off.
 """
@@ -21,8 +21,8 @@ import jax.numpy as jnp
 from jax import Array
 
 from vsr.compute.gradients import gradients_needed, root, share_of
-from vsr.compute.materialize import materialize
 from vsr.compute.vector import Vector, dot, minus, plus, times
+from vsr.compute.xla import materialize
 from vsr.environment.model import Environment
 from vsr.environment.surfaces import Surface, combined_friction, combined_restitution, surfaces
 from vsr.lattice.integrators import NodeState

@@ -19,7 +19,7 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from vsr.lattice.graph_building import as_graph
+from vsr.lattice.graph import as_graph
 from vsr.lattice.model import GraphSprings, Lattice, State, Wave
 from vsr.lattice.motion import rest_state
 

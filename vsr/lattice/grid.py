@@ -15,8 +15,8 @@ from functools import lru_cache
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.compute.materialize import materialize
 from vsr.compute.vector import Vector, dot, minus
+from vsr.compute.xla import materialize
 from vsr.lattice.law import pull, resistance
 
 Direction = tuple[int, ...]

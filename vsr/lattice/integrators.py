@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from jax import Array
 
-from vsr.compute.materialize import materialize
 from vsr.compute.vector import Vector, plus, times
+from vsr.compute.xla import materialize
 from vsr.spec import suggest
 
 

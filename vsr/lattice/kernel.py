@@ -1,22 +1,275 @@
-"""Springs of a regular grid of nodes in the lanes of a GPU kernel (vsr.lattice.launch)."""
+"""A step of many nodes as one GPU kernel (`Launcher`), and the springs of a regular grid in its lanes.
+
+There is a lane for every node. It reads the motion of its neighbors from memory, most of it in fact from the cache,
+computes the forces of its springs, and moves its node; so every spring is computed at both of its ends, nothing is
+exchanged within a launch, and the next launch is what all wait for. Integrators and contact are the functions used
+elsewhere (vsr.lattice.step); the springs are those of a `Neighborhood`.
+
+An integrator that asks for forces more than once in a step is not known here, nor is ground whose segments must be
+looked up.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import reduce
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial, reduce
 from operator import and_
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
+import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import triton
 
+from vsr.compute.gpu.fma import with_fma
+from vsr.compute.gpu.ptx import WARP
 from vsr.compute.vector import Vector, minus, plus, times
 from vsr.lattice.grid import Direction, directions, spring_shape
-from vsr.lattice.integrators import NodeState
-from vsr.lattice.launch import Arithmetic, Look, LookUp
+from vsr.lattice.integrators import FORCE_EVALUATION_OFFSET, NodeState
 from vsr.lattice.law import pull
+from vsr.lattice.step import StepInputs, move, obstacle_contacts
+from vsr.terrain.surface import by_numbers
+
+MOST_LANES = 128
+"""Nodes of one program."""
+
+LookUp = Callable[[Any, Array], Array]
+"""From the place of a table, or of a number, and an index to the entry."""
+Look = Callable[[Array], NodeState]
+"""From nodes to their motion as others feel it; without velocities where nothing depends on them."""
+Arithmetic = Callable[[Callable[..., Any]], Callable[..., Any]]
+"""From a function of lanes to the same as the GPU computes it best."""
+
+
+class Neighborhood(Protocol):
+    """The springs of a kernel; hashable, for it is part of the program."""
+
+    @property
+    def nodes(self) -> int:
+        """How many there are."""
+        ...
+
+    def force(
+        self, node: Array, moving: NodeState, springs: Any, look_up: LookUp, look: Look, arithmetic: Arithmetic
+    ) -> Vector:
+        """Of all springs on the nodes of all lanes [N].
+
+        node: of each lane; moving: how it moves; springs: the places of what is known of them. One spring after the
+        other should be read and computed, so that a lane need not keep all of them at a time.
+        """
+        ...
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class LaneOrder:
+    """Which lane has which node: absent ones last, so that whole programs have nothing to do and touch no memory."""
+
+    node: Array
+    """of each lane, (nodes,)"""
+    count: Array
+    """of nodes that are there, (1,)"""
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class KernelInputs:
+    """All that a kernel reads besides the motion of the nodes."""
+
+    numbers: Array
+    """what is the same everywhere, (numbers,)"""
+    tables: tuple[Array, ...]
+    """what is not, flat"""
+    places: tuple[Any, StepInputs, int] = field(metadata={"static": True})
+    """the springs, what acts, the step: for each its place, in the tables or (-1, -2, ...) in the numbers"""
+    order: LaneOrder | None = None
+    """None if lanes are in the order of the nodes, all of which are there"""
+
+
+def present_first(present: Array) -> LaneOrder:
+    """present: whether a node is there; any shape."""
+    there = present.reshape(-1)
+    before = jnp.cumsum(there)
+    lane = jnp.where(there, before - 1, before[-1] + jnp.cumsum(~there) - 1)
+    node = jnp.zeros(there.size, jnp.int32).at[lane].set(jnp.arange(there.size, dtype=jnp.int32), unique_indices=True)
+    return LaneOrder(node, before[-1:].astype(jnp.int32))
+
+
+def gather_known(springs: Any, inputs: StepInputs, step: Array | float, order: LaneOrder | None = None) -> KernelInputs:
+    """Sort what must be known by whether it is the same everywhere."""
+    leaves, structure = jax.tree.flatten((springs, inputs, jnp.asarray(step, inputs.inverse_mass.dtype)))
+    numbers: list[Array] = []
+    tables: list[Array] = []
+    places: list[int] = []
+    for leaf in leaves:
+        if leaf.size == 1:
+            numbers.append(leaf.reshape(-1))
+            places.append(-len(numbers))
+        elif leaf.size == 0:  # springs that a thin grid does not have; nobody looks them up
+            places.append(0)
+        else:
+            tables.append(leaf.reshape(-1))
+            places.append(len(tables) - 1)
+    return KernelInputs(jnp.concatenate(numbers), tuple(tables), structure.unflatten(places), order)
+
+
+class Launcher:
+    """Steps of one length under one integrator."""
+
+    def __init__(
+        self,
+        neighborhood: Neighborhood,
+        inputs: StepInputs,
+        step: Array | float,
+        integrator: str,
+        *,
+        by_velocity: bool,
+        interpret: bool,
+    ) -> None:
+        """by_velocity: whether forces depend on the neighbors' velocities."""
+        self.neighborhood, self.inputs, self.step, self.integrator = neighborhood, inputs, step, integrator
+        self.by_velocity, self.interpret = by_velocity, interpret
+        around = inputs.environment
+        line = None if around.terrain is None else around.terrain.line
+        if line is not None and line.convex:
+            in_kernel = replace(around, terrain=by_numbers(line))
+        else:
+            in_kernel = replace(around, bodies=() if around.terrain else around.bodies, terrain=None)
+        self.in_kernel = inputs._replace(environment=in_kernel)
+        self.looks_up = in_kernel.terrain is None and around.terrain is not None
+        """whether contact with obstacles follows the launch, not in it"""
+
+    def known(self, springs: Any, order: LaneOrder | None = None) -> KernelInputs:
+        """What `move` needs; gather it once if the springs stay as they are."""
+        return gather_known(springs, self.in_kernel, self.step, order)
+
+    def move(self, known: KernelInputs, moving: NodeState, spare: NodeState | None = None) -> NodeState:
+        """The motion one step later.
+
+        spare: where nodes have an order, a motion that is no longer needed, for instance the one before; its memory is
+        used again, and absent nodes stay as they are in it.
+        """
+        assert (known.order is None) == (spare is None), "a spare motion goes with an order of the nodes"
+        moved = _launch(
+            known,
+            moving,
+            spare,
+            neighborhood=self.neighborhood,
+            integrator=self.integrator,
+            by_velocity=self.by_velocity,
+            interpret=self.interpret,
+        )
+        return obstacle_contacts(self.inputs, moved, moving, self.step, self.integrator) if self.looks_up else moved
+
+
+# Compiled, so that it is translated once, however often it is called.
+@partial(jax.jit, static_argnames=("neighborhood", "integrator", "by_velocity", "interpret"))
+def _launch(
+    known: KernelInputs,
+    moving: NodeState,
+    spare: NodeState | None,
+    *,
+    neighborhood: Neighborhood,
+    integrator: str,
+    by_velocity: bool,
+    interpret: bool,
+) -> NodeState:
+    shape, nodes = moving.position[0].shape, neighborhood.nodes
+    lanes = min(MOST_LANES, max(WARP, pl.next_power_of_2(nodes)))
+    before = [part.reshape(-1) for part in jax.tree.leaves(moving)]
+    ordered = (
+        () if known.order is None else (known.order.node, known.order.count, *map(jnp.ravel, jax.tree.leaves(spare)))
+    )
+    compute = partial(_program, neighborhood, len(moving.position), known.places, integrator, by_velocity, interpret)
+    after = pl.pallas_call(
+        partial(_in_order, compute, nodes, lanes, len(before))
+        if ordered
+        else partial(_all_nodes, compute, nodes, lanes),
+        grid=(pl.cdiv(nodes, lanes),),
+        out_shape=[jax.ShapeDtypeStruct(part.shape, part.dtype) for part in before],
+        input_output_aliases={2 + index: index for index in range(len(before) if ordered else 0)},
+        compiler_params=triton.CompilerParams(num_warps=lanes // WARP, num_stages=1),
+        interpret=interpret,
+        name="move_nodes",
+    )(*ordered, *before, known.numbers, *known.tables)
+    return jax.tree.unflatten(jax.tree.structure(moving), [part.reshape(shape) for part in after])
+
+
+def _all_nodes(compute: Callable[..., None], nodes: int, lanes: int, *references: Any) -> None:
+    """A program in which every lane has a node to move."""
+    compute(_lanes(nodes, lanes), *references)
+
+
+def _in_order(
+    compute: Callable[..., None], nodes: int, lanes: int, fields: int, node: Any, count: Any, *references: Any
+) -> None:
+    """A program that moves the nodes that are there, and leaves those that are not; the spare motion comes first."""
+    lane, works = _lanes(nodes, lanes), pl.program_id(0) * lanes < count[0]
+
+    @pl.when(works)
+    def _() -> None:
+        compute(triton.load(node.at[lane]), *references[fields:])
+
+
+def _lanes(nodes: int, lanes: int) -> Array:
+    """Numbers of a program's lanes; those beyond the last node all do what its own lane does."""
+    return jnp.minimum(pl.program_id(0) * lanes + jnp.arange(lanes, dtype=jnp.int32), nodes - 1)
+
+
+def _program(
+    neighborhood: Neighborhood,
+    dimension: int,
+    places: tuple[Any, StepInputs, int],
+    integrator: str,
+    by_velocity: bool,
+    interpret: bool,
+    node: Array,
+    *references: Any,
+) -> None:
+    """Move the nodes of all lanes; node: of each."""
+    fields = 2 * dimension
+    before, (numbers, *tables), after = references[:fields], references[fields:-fields], references[-fields:]
+
+    def look_up(place: int, index: Array) -> Array:
+        return numbers[-1 - place] if place < 0 else triton.load(tables[place].at[index])
+
+    arithmetic: Arithmetic = (lambda function: function) if interpret else with_fma
+    springs, inputs, step_place = places
+    step = look_up(step_place, node)
+    # Velocities of neighbors are read only where something depends on them.
+    wanted = before if by_velocity or FORCE_EVALUATION_OFFSET[integrator] else before[:dimension]
+
+    def motion_of(nodes: Array, parts: Sequence[Any]) -> NodeState:
+        values = [triton.load(part.at[nodes]) for part in parts]
+        return NodeState(tuple(values[:dimension]), tuple(values[dimension:]))
+
+    def felt(moving: NodeState) -> NodeState:
+        return (
+            arithmetic(partial(_ahead, FORCE_EVALUATION_OFFSET[integrator]))(moving, step)
+            if FORCE_EVALUATION_OFFSET[integrator]
+            else moving
+        )
+
+    own = motion_of(node, before)
+    force = neighborhood.force(
+        node, felt(own), springs, look_up, lambda there: felt(motion_of(there, wanted)), arithmetic
+    )
+    acts = jax.tree.map(lambda place: look_up(place, node), inputs)
+    moved = arithmetic(partial(_moved, integrator))(force, own, acts, step)
+    for reference, values in zip(after, jax.tree.leaves(moved), strict=True):
+        triton.store(reference.at[node], values)
+
+
+def _ahead(share: float, moving: NodeState, step: Array) -> NodeState:
+    """Where nodes are a share of a step later."""
+    return moving._replace(position=plus(moving.position, times(share * step, moving.velocity)))
+
+
+def _moved(integrator: str, force: Vector, own: NodeState, inputs: StepInputs, step: Array) -> NodeState:
+    return move(inputs, lambda *_: force, own, step, step, integrator)
 
 
 class SpringNumbers(NamedTuple):
@@ -48,7 +301,7 @@ class GridNeighborhood:
         look: Look,
         arithmetic: Arithmetic,
     ) -> Vector:
-        """See vsr.lattice.launch.Neighborhood; the node itself where there is no neighbor, which pulls nothing."""
+        """See vsr.lattice.kernel.Neighborhood; the node itself where there is no neighbor, which pulls nothing."""
         place = places_of(node, self.shape)
         force: Vector = tuple(jnp.zeros_like(part) for part in moving.position)
         for number, direction in enumerate(directions(len(self.shape))):

@@ -16,7 +16,7 @@ from jax import Array
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Wave:
-    """Springs whose rest lengths swing: the peristaltic drive of Titan's worm.
+    """Springs whose rest lengths are sinusoids of the time: the peristaltic drive of Titan's worm.
 
     rest length × (1 + amplitude sin(angular_frequency t')), t' = (t - delay) mod period. As many arrays as the
     springs have, or numbers for all.

@@ -45,7 +45,7 @@ def natural_modes(lattice: Lattice, count: int, *, position: np.ndarray | None =
     """The modes of lowest frequency, fewer than there are ways to move.
 
     position: of the nodes in a pose of equilibrium [m], (*nodes, dimension); if absent, undeformed. Damping, contact
-    and whatever swings or breaks is left out.
+    and drives and breaking are left out.
     """
     basis = free_directions(lattice)
     stiffness, mass = _matrices(lattice, basis, position)

@@ -2,25 +2,35 @@
 
 Nothing here waits for the device: arrays are returned at once while it computes, so the host is free to plan what
 comes next, and no state leaves the device between two stages.
+
+There are two implementations of one contract, as for robots: `xla` is plain JAX, runs everywhere and is the reference;
+`fused` is one GPU kernel a step, for regular grids. `interpreted` is that kernel without a GPU.
+
+Arguments are checked before anything is computed. Only values known without a device are checked: Python's and NumPy's
+numbers, and the parts of a lattice and a state. Values that are traced, or lie on a device, pass.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
-from vsr.compute.implementation import Implementation
-from vsr.compute.vector import dot, split
+from vsr.compute.implementation import Implementation, chosen
+from vsr.compute.vector import Vector, dot, join, split
+from vsr.compute.xla import repeat
 from vsr.environment.model import Environment
-from vsr.lattice.model import Lattice, State
-from vsr.lattice.refusals import check_breaking, check_count, check_step, check_time
-from vsr.lattice.springs import all_intact, potential_energy
-from vsr.lattice.stepping import Carry, as_carry, as_state, stepper
+from vsr.lattice.integrators import FORCE_EVALUATION_OFFSET, NodeState, check_integrator
+from vsr.lattice.model import GridSprings, Lattice, Springs, State
+from vsr.lattice.springs import PerSpring, all_intact, break_overloaded, forces_on_nodes, potential_energy, springs_at
+from vsr.lattice.step import StepInputs, move, step_inputs
 
 
 def rest_state(lattice: Lattice, *, shift: Array | None = None, velocity: Array | None = None) -> State:
@@ -57,8 +67,8 @@ def advance(
 ) -> State:
     """The state `count` steps [s] later.
 
-    implementation: see vsr.lattice.stepping; `auto` takes the GPU kernel where it can run. Raises ValueError for what
-    cannot be done (see vsr.lattice.refusals).
+    implementation: see vsr.lattice.motion; `auto` takes the GPU kernel where it can run. Raises ValueError for what
+    cannot be done (see vsr.lattice.motion).
     """
     check_step(step)
     check_count("count", count)
@@ -82,7 +92,7 @@ def advance_until(
     """The state once a condition holds, or at a time [s] if that comes first: a breakpoint.
 
     condition: a function of the state that gives true or false, (), asked before the first step and after every
-    `check_every` steps; pass the same function again to use the same program again. The time is met to within half a
+    `check_every` steps; pass the same function again to use the same program again. The time is exact to within half a
     step, and never overstepped by more, however rarely the condition is asked. All of it runs on the device. Under
     `vmap` every robot stops on its own. Raises ValueError as `advance` does.
     """
@@ -201,3 +211,164 @@ def energy(lattice: Lattice, environment: Environment, state: State) -> Energy:
             else environment.contents.energy(state.position, environment.gravity)
         ),
     )
+
+
+class Carry(NamedTuple):
+    """A state by components: what loops carry."""
+
+    moving: NodeState
+    time: Array
+    intact: PerSpring | None
+
+
+@dataclass(frozen=True)
+class Stepper:
+    """Steps of one length."""
+
+    one: Callable[[Carry], Carry]
+    """a single step"""
+    step: Array | float
+    """[s]"""
+    on_chip: bool
+    """whether each is one launch of a kernel"""
+
+    def repeat(self, count: Array | int, start: Carry, done: Array | int = 0, since: Array | None = None) -> Carry:
+        """So many steps, of which some are done already.
+
+        since: the time when none was done [s], the start's unless given. Time is computed from the number of steps:
+        thousands of short steps added up would drift.
+        """
+        since = start.time if since is None else since
+
+        def one(number: Array | int, now: Carry) -> Carry:
+            return self.one(now)._replace(time=since + self.step * (number + 1))
+
+        if self.on_chip:
+            return repeat(one, done, count, start)
+        return jax.lax.fori_loop(done, count, one, start)
+
+
+def stepper(
+    lattice: Lattice,
+    environment: Environment,
+    step: Array | float,
+    integrator: str,
+    implementation: Implementation,
+) -> Stepper:
+    """Steps of a lattice; raises ValueError for an unknown integrator or an implementation that cannot run."""
+    check_integrator(integrator)
+    implementation = chosen(implementation, lattice.mass.dtype, _beyond_kernel(lattice, environment, integrator))
+    inputs = step_inputs(lattice, environment, step)
+    if implementation == "xla":
+        moved = _plainly(lattice.springs, inputs, step, integrator)
+    else:
+        moved = _on_chip(lattice.springs, inputs, step, integrator, interpret=implementation == "interpreted")
+
+    def one(now: Carry) -> Carry:
+        moving, time = moved(now), now.time + step
+        return Carry(moving, time, break_overloaded(lattice.springs, moving.position, time, now.intact))
+
+    return Stepper(one, step, on_chip=implementation == "fused")
+
+
+def as_carry(lattice: Lattice, state: State) -> Carry:
+    """A state by components."""
+    position, velocity = (split(part, lattice.node_axes) for part in (state.position, state.velocity))
+    return Carry(NodeState(position, velocity), state.time, state.intact)
+
+
+def as_state(lattice: Lattice, carry: Carry) -> State:
+    """A state as users know it."""
+    axes = lattice.node_axes
+    return State(join(carry.moving.position, axes), join(carry.moving.velocity, axes), carry.time, carry.intact)
+
+
+def _beyond_kernel(lattice: Lattice, environment: Environment, integrator: str) -> str | None:
+    """Why the kernel cannot move a lattice, if so."""
+    if not isinstance(lattice.springs, GridSprings):
+        return "the kernel moves regular grids, and these springs are a graph"
+    if lattice.mass.ndim > lattice.node_axes:
+        return "the kernel takes many lattices by vmap, and these have an axis of their own at the end"
+    if integrator not in FORCE_EVALUATION_OFFSET:
+        return f"the kernel knows the integrators {', '.join(FORCE_EVALUATION_OFFSET)}, and {integrator} was asked for"
+    if environment.contents is not None:
+        return "the kernel knows no chambers, and there is fluid in this lattice"
+    return None
+
+
+def _plainly(
+    springs: Springs, inputs: StepInputs, step: Array | float, integrator: str
+) -> Callable[[Carry], NodeState]:
+    def moved(now: Carry) -> NodeState:
+        def forces(moving: NodeState, time: Array) -> Vector:
+            return forces_on_nodes(springs, moving.position, moving.velocity, time, now.intact)
+
+        return move(inputs, forces, now.moving, now.time, step, integrator)
+
+    return moved
+
+
+def _on_chip(
+    springs: Any, inputs: StepInputs, step: Array | float, integrator: str, *, interpret: bool
+) -> Callable[[Carry], NodeState]:
+    # Only here, because importing Pallas takes time.
+    from vsr.lattice.kernel import GridNeighborhood, KernelInputs, Launcher, SpringNumbers
+
+    launcher = Launcher(
+        GridNeighborhood(inputs.inverse_mass.shape),
+        inputs,
+        step,
+        integrator,
+        by_velocity=springs.damping is not None,
+        interpret=interpret,
+    )
+
+    def known_at(time: Array, intact: PerSpring | None) -> KernelInputs:
+        return launcher.known(SpringNumbers(*springs_at(springs, time, intact)))
+
+    # What never changes is gathered once, before any loop.
+    steady = springs.wave is None and springs.yield_force is None
+    always = known_at(jnp.zeros((), inputs.inverse_mass.dtype), None) if steady else None
+
+    def moved(now: Carry) -> NodeState:
+        return launcher.move(
+            always or known_at(now.time + FORCE_EVALUATION_OFFSET[integrator] * step, now.intact), now.moving
+        )
+
+    return moved
+
+
+def check_step(step: Any) -> None:
+    """Raise ValueError for a step [s] in which time does not go on."""
+    if _known(step) and not 0 < step < math.inf:
+        raise ValueError(f"a step of {step} s: it must be above 0 and finite (choose_step gives one that is stable)")
+
+
+def check_time(time: Any) -> None:
+    """Raise ValueError for a time [s] that never comes; one that is past is reached at once."""
+    if _known(time) and math.isnan(time):
+        raise ValueError("a time of nan s never comes: give a number")
+
+
+def check_count(name: str, count: Any, least: int = 0) -> None:
+    """Raise ValueError for a number of steps or samples that is not whole, or too small."""
+    if _known(count) and not (isinstance(count, int | np.integer) and count >= least):
+        raise ValueError(f"{name}={count}: it must be a whole number, {least} or more")
+
+
+def check_breaking(lattice: Lattice, state: State) -> None:
+    """Raise ValueError if only one of a lattice and its state knows that springs can break."""
+    if lattice.springs.yield_force is None and state.intact is not None:
+        raise ValueError(
+            "the state says which springs are whole, and those of the lattice cannot break: make them `breakable`, "
+            "or use a state without `intact` (rest_state makes one)"
+        )
+    if lattice.springs.yield_force is not None and state.intact is None:
+        raise ValueError(
+            "the springs of the lattice can break, and the state does not say which are whole: make it by rest_state "
+            "from the breakable lattice"
+        )
+
+
+def _known(value: Any) -> bool:
+    return isinstance(value, int | float | np.number)

@@ -1,17 +1,25 @@
-"""All springs of a lattice, grid or not: their force on the nodes, their tension, the energy they hold."""
+"""All springs of a lattice, grid or graph: their force on the nodes, their tension, the energy they hold.
+
+Springs can break for good where the force in them, pull or push, exceeds a limit (`breakable`), and can be driven by a
+wave (`driven`), as in Titan's worm and swarm.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
+from jax.typing import ArrayLike
 
 from vsr.compute.vector import Vector, dot
 from vsr.lattice import graph, grid
+from vsr.lattice.grid import directions, first_ends, second_ends
 from vsr.lattice.law import still_intact
-from vsr.lattice.model import GraphSprings, GridSprings, Springs, Wave
+from vsr.lattice.model import GraphSprings, Lattice, Springs, State, Wave
 
 PerSpring = Array | tuple[Array, ...]
 """One array, or one per direction of a grid."""
@@ -74,16 +82,69 @@ def springs_at(springs: Springs, time: Array, intact: PerSpring | None) -> tuple
     if intact is not None:
         stiffness = jax.tree.map(lambda value, whole: value * whole, stiffness, intact)
         damping = None if damping is None else jax.tree.map(lambda value, whole: value * whole, damping, intact)
-    return stiffness, _rest_lengths(springs, time), damping
+    wave, rest_length = springs.wave, springs.rest_length
+    return stiffness, rest_length if wave is None else _driven_lengths(rest_length, wave, time), damping
 
 
-def _rest_lengths(springs: GridSprings | GraphSprings, time: Array) -> PerSpring:
-    return springs.rest_length if springs.wave is None else _swing(springs.rest_length, springs.wave, time)
-
-
-def _swing(rest_length: PerSpring, wave: Wave, time: Array) -> PerSpring:
+def _driven_lengths(rest_length: PerSpring, wave: Wave, time: Array) -> PerSpring:
     def one(rest: Array, amplitude: Array, delay: Array) -> Array:
         phase = wave.angular_frequency * jnp.mod(time - delay, wave.period)
         return rest * (1 + amplitude * jnp.sin(phase))
 
     return jax.tree.map(one, rest_length, wave.amplitude, wave.delay)
+
+
+def breakable(lattice: Lattice, yield_force: ArrayLike) -> Lattice:
+    """The same lattice with springs that break above a force [N]: one number, or like the springs' stiffness.
+
+    A state made before must be made again (`rest_state`), for it does not say which springs are whole.
+    """
+    springs = lattice.springs
+    force = jax.tree.map(
+        lambda stiffness: jnp.broadcast_to(jnp.asarray(yield_force, stiffness.dtype), stiffness.shape),
+        springs.stiffness,
+    )
+    return replace(lattice, springs=replace(springs, yield_force=force))
+
+
+def broken(lattice: Lattice, state: State) -> Array | tuple[Array, ...]:
+    """True for springs that broke, shaped like `State.intact`; never where there was none."""
+    if state.intact is None:
+        return jax.tree.map(lambda stiffness: jnp.zeros(stiffness.shape, bool), lattice.springs.stiffness)
+    return jax.tree.map(lambda whole, stiffness: ~whole & (stiffness > 0), state.intact, lattice.springs.stiffness)
+
+
+def broken_count(lattice: Lattice, state: State) -> Array:
+    """How many springs broke, ()."""
+    return sum(part.sum() for part in jax.tree.leaves(broken(lattice, state)))  # pyright: ignore[reportReturnType]
+
+
+def peristaltic_wave(
+    lattice: Lattice, amplitude: float, angular_frequency: float, period: float, speed: float = 1.0
+) -> Wave:
+    """Titan's drive of a worm: rest lengths are sinusoids, later the further right a spring begins.
+
+    amplitude: share of the rest length; angular_frequency: [rad/s]; period: [s] after which the sinusoid repeats. The
+    delay of a spring is the smaller x of its ends, seen from the leftmost node, over the speed of the wave [m/s].
+    """
+    springs, dtype = lattice.springs, lattice.mass.dtype
+    x = np.asarray(lattice.rest_position)[..., 0]
+    leftmost = x[np.asarray(lattice.mass) > 0].min()
+    if isinstance(springs, GraphSprings):
+        delay = np.minimum(x[np.asarray(springs.first)], x[np.asarray(springs.second)])
+        sinusoid = jnp.full(delay.shape, amplitude, dtype)
+    else:
+        steps = directions(lattice.dimension)
+        delay = tuple(np.minimum(first_ends(x, step), second_ends(x, step)) for step in steps)  # pyright: ignore[reportArgumentType]
+        sinusoid = tuple(jnp.full((1,) * lattice.dimension, amplitude, dtype) for _ in steps)
+    return Wave(
+        amplitude=sinusoid,
+        angular_frequency=jnp.asarray(angular_frequency, dtype),
+        delay=jax.tree.map(lambda value: jnp.asarray((value - leftmost) / speed, dtype), delay),
+        period=jnp.asarray(period, dtype),
+    )
+
+
+def driven(lattice: Lattice, wave: Wave | None) -> Lattice:
+    """The same lattice with springs driven by a wave, or (None) not driven."""
+    return replace(lattice, springs=replace(lattice.springs, wave=wave))

@@ -1,4 +1,4 @@
-"""How long a step of a lattice may be: from the highest frequency of small motions about rest.
+"""The longest stable step of a lattice: from the highest frequency of small motions about rest.
 
 The largest eigenvalue of M⁻¹K comes from power iteration on the springs themselves (no matrix is built), that of M⁻¹C
 likewise. With λ and µ the two, semi-implicit Euler and Verlet with explicit damping are stable while h² λ + 2 h µ < 4.

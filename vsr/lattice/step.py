@@ -12,8 +12,8 @@ import jax.numpy as jnp
 from jax import Array
 
 from vsr.compute.gradients import root
-from vsr.compute.materialize import materialize
 from vsr.compute.vector import Vector, dot, join, minus, plus, split, times
+from vsr.compute.xla import materialize
 from vsr.environment.model import Environment, as_exact, by_components
 from vsr.lattice.contact import touch
 from vsr.lattice.integrators import INTEGRATORS, LAG, ORDER_IN_VELOCITY, NodeState
@@ -68,7 +68,7 @@ def move(
 def fly(
     inputs: StepInputs, forces: Forces, moving: NodeState, time: Array, step: Array | float, integrator: str
 ) -> NodeState:
-    """The motion one step [s] later, as if there were nothing to meet."""
+    """The motion one step [s] later, as if there were nothing to touch."""
     acceleration = _acceleration(inputs, forces, step, ORDER_IN_VELOCITY[integrator])
     moved = INTEGRATORS[integrator](acceleration, moving, time, step)
     return moved._replace(velocity=times(inputs.decay, moved.velocity))

@@ -20,15 +20,33 @@ from vsr.compute.implementation import Implementation
 from vsr.environment import Environment
 from vsr.physics.failure import empty_or
 from vsr.physics.telemetry import EXPLOSION_SPEED, Telemetry
-from vsr.physics.voxel_motion import VoxelMotion
 from vsr.robot.material import Material
+from vsr.terrain.base import Solid
+
+
+class VoxelMotion(NamedTuple):
+    """c stands for the axes of cells, the lowest first: (rows, columns) or (levels, rows, columns)."""
+
+    corner: Array
+    """centers of the corners' masses [m], (corners, c, dimension); numbered by their bits: x, then y, then z"""
+    velocity: Array
+    """mean of the masses' [m/s], (c, dimension)"""
+    size_ratio: Array
+    """area, or volume, over that at rest, c"""
+    contact: Array
+    """1 if the voxel is in the ground, else 0, c"""
+    spacing: Array | None = None
+    """of corners along an edge at rest [m], () or c"""
+    ground: Solid | None = None
+    """what can be seen of it; None for free space"""
+
 
 X_AND_UP = (0, -1)
 """Axes of the plane in which a 2-D robot moves, and a 3-D one tilts."""
 
 
 class Hull(NamedTuple):
-    """The outermost corners of all voxels, as others meet the faces between them; c stands for the axes of cells."""
+    """The outermost corners of all voxels, as others touch the faces between them; c stands for the axes of cells."""
 
     position: Array
     """[m], (corners, c, dimension); numbered by their bits (vsr.robot.corners)"""
@@ -91,7 +109,7 @@ SpringEnds = tuple[int, int, int, int, int]
 
 
 class ChambersSeen(NamedTuple):
-    """Chambers of fluid at one moment; m places, some of which may be empty, c the axes of cells."""
+    """Chambers of fluid at one moment; capacity m, some of which may be empty, c the axes of cells."""
 
     pressure: Array
     """at the ports, above that outside [Pa], (m,)"""
@@ -334,7 +352,7 @@ class Capabilities(Protocol):
     kernel: KernelLayout = KernelLayout()
     """of its GPU kernel"""
     own_contact: bool = False
-    """whether contact is part of its law, so that its robots meet objects of its own and no others"""
+    """whether contact is part of its law, so that its robots touch objects of its own and no others"""
 
     def check(
         self, materials: Sequence[Material], integrator: str | None, implementation: Implementation
@@ -433,7 +451,7 @@ class Engine(Core, Contact, Capabilities, Protocol):
 
 
 class ContactBody(NamedTuple):
-    """A robot as something else in its world meets it."""
+    """A robot as a contact body of its world."""
 
     engine: Engine
     model: Any

@@ -8,7 +8,7 @@ again. Where they hardly do (`Material.hardly_damps`) they add up, and a robot m
 fell: this counts as a failure, before selection makes a gait of it.
 
 Ground, blocks of ground, fixed objects and the robot itself can give it nothing. Of free objects and other robots it
-gets at most what they lose in the same meeting (`given_in_meeting`). Of grains, which hold energy while they are
+gets at most what they lose in the same contact (`energy_given_in_contact`). Of grains, which hold energy while they are
 pressed, it may get anything.
 """
 
@@ -29,7 +29,7 @@ from vsr.robot.material import LITTLE_DAMPING
 
 MOST_RISE = 0.4
 """Spurious energy since there was the least of it, over the largest energy of motion and springs. While none is
-gained it swings by up to 0.25, in crushed bodies of squares; what blows up comes near 1."""
+gained it varies by up to 0.25, in crushed bodies of squares; what blows up comes near 1."""
 MOST_RAISED = 0.15
 """Energy of motion and weight above those at the start and all that was received, over the same. Of robots that are
 right it is at most 0.05."""
@@ -145,10 +145,10 @@ def can_give(system: Any) -> bool:
 
 
 def energy_given_in_contact(robots: Array, others: Array | None) -> Array:
-    """Energy that each robot got in a meeting and that somebody lost, negative if somebody else got it [J], (robots,).
+    """Energy that each robot got in a contact and that somebody lost, negative if somebody else got it [J], (robots,).
 
-    robots: by how much the energy of each changed in the meeting [J], (robots,); others: the same of the system that
-    they met, (); None if it is not known, and all that robots got was given.
+    robots: by how much the energy of each changed in the contact [J], (robots,); others: the same of the system that
+    they touched, (); None if it is not known, and all that robots got was given.
 
     Without a contact nothing changes, so nothing is given, whatever becomes of the others. In a contact the sum of all
     changes is not positive; a positive one is nobody's gift. A negative one may be others' own loss, which is no excuse

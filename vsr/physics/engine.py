@@ -1,4 +1,4 @@
-"""Which engine moves a body: one for every kind of masses. The only place that knows them all."""
+"""The engine that moves a body: one for every kind of masses. The only place that knows them all."""
 
 from __future__ import annotations
 

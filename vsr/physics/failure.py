@@ -1,4 +1,4 @@
-"""Why the simulation of a robot is no use. Numbers in arrays, names for people."""
+"""Failures of a simulation: numbers in arrays, names for people."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Failure(IntEnum):
     left_world = 5
     """it had fallen through the ground at the end"""
     contact_overflow = 6
-    """grains had more neighbors than the lists have places for, so some were not felt"""
+    """grains had more neighbors than the capacity of the lists, so some were not felt"""
     leaking = 7
     """a chamber of fluid has a face to the outside and no membrane there"""
     buried = 8

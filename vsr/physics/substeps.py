@@ -1,4 +1,4 @@
-"""How many substeps a time step needs.
+"""The number of substeps that a time step needs.
 
 The stability bound of an engine is for small motions about rest; STABLE covers large deformations. MARGIN, more
 demanding, is for accuracy: gaits of large bodies still change between a third and a fifth of the bound, and no more

@@ -1,4 +1,4 @@
-"""What is seen of a robot at the end of every interval, added up: enough for the summary of an episode."""
+"""Telemetry: values of a robot at the end of every interval, added up, enough for the summary of an episode."""
 
 from __future__ import annotations
 

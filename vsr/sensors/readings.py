@@ -17,8 +17,8 @@ from pydantic import Field, GetJsonSchemaHandler, field_validator, model_validat
 from pydantic_core import CoreSchema
 
 from vsr.environment import Environment
+from vsr.physics.contract import VoxelMotion
 from vsr.physics.engine import AnyModel, AnyState, engine_of
-from vsr.physics.voxel_motion import VoxelMotion
 from vsr.sensors.quantities import QUANTITIES
 from vsr.spec import Count, Real, Spec, unknown_names
 
@@ -27,7 +27,7 @@ PARAMETERS = ("direction", "range")
 
 
 class Sensor(Spec):
-    """One reading that voxels take. A plain name stands for the present value of that quantity: `[angle, touching]`."""
+    """One reading that voxels take. A plain name stands for the present value of that quantity: `[angle, contact]`."""
 
     quantity: str
     """what is felt, one of QUANTITIES"""
@@ -170,9 +170,9 @@ def read_trajectory(
         memory = remember(sensors, model, environment, state, memory, index == 0, touched)
         return memory, readings(sensors, memory)
 
-    called, met = jax.tree.map(lambda leaf: leaf[1:], (states, touched))
+    called, touching = jax.tree.map(lambda leaf: leaf[1:], (states, touched))
     count = len(jax.tree.leaves(called)[0])
-    _, found = jax.lax.scan(call, empty_memory(model, sensors), (called, met, jnp.arange(count)))
+    _, found = jax.lax.scan(call, empty_memory(model, sensors), (called, touching, jnp.arange(count)))
     return jnp.concatenate([jnp.zeros((1, *found.shape[1:]), found.dtype), found])
 
 

@@ -1,15 +1,12 @@
-"""What robots are asked to do, and how well they did."""
+"""Tasks for robots, and measures of how well they did."""
 
 from vsr.spec import Registry
 from vsr.tasks.base import Task
 from vsr.tasks.climb import Balance, Climb, Escape, Jump
 from vsr.tasks.evogym import EVOGYM_TASKS, NamedTask
-from vsr.tasks.go_and_return import GoAndReturn
-from vsr.tasks.locomotion import Locomotion
-from vsr.tasks.measures import MEASURES
+from vsr.tasks.locomotion import FreshGround, GoAndReturn, Locomotion
+from vsr.tasks.measures import MEASURES, Summary
 from vsr.tasks.objects import Carry, Push, Throw
-from vsr.tasks.random_terrain import FreshGround
-from vsr.tasks.summary import Summary
 from vsr.tasks.workspace import Workspace
 
 OWN_TASKS: dict[str, type[Task]] = {

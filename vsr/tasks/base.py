@@ -1,21 +1,27 @@
-"""What a task is: one class that says what the world holds, what counts, and when it is over."""
+"""Tasks: one class that says what the world holds, what counts, and when it is over.
+
+Tasks of our own (`JudgedTask`) have one number that says how far an episode has come, and whose rise is rewarded. So
+the sum of rewards is the number at the end, and the number is the task's measure.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, ClassVar, NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 from pydantic import Field, field_validator
 
 from vsr.environment import Environment
+from vsr.physics.engine import engine_of
 from vsr.robot import EngineName, Material
 from vsr.spec import Seconds, Spec, unknown_names
-from vsr.tasks.measures import DEFAULT_MEASURES, MEASURES, NEED_GAIT, Measure
-from vsr.tasks.summary import Summary
+from vsr.tasks.measures import DEFAULT_MEASURES, MEASURES, NEED_GAIT, Measure, Summary
 from vsr.world.placement import Placement
 from vsr.world.state import WorldModel, WorldState
 
@@ -77,7 +83,7 @@ class Task(Spec):
         return model
 
     def drawn(self, key: Array, environment: Environment) -> Environment:
-        """The surroundings of all episodes of one generation of a search; key: that generation's. Pure."""
+        """The environment of all episodes of one generation of a search; key: that generation's. Pure."""
         return environment
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -138,7 +144,7 @@ class Task(Spec):
 
     @property
     def resamples(self) -> bool:
-        """Whether every generation of a search has surroundings of its own."""
+        """Whether every generation of a search has an environment of its own."""
         return type(self).drawn is not Task.drawn
 
     @property
@@ -160,3 +166,69 @@ def _unpickled(module: str, name: str) -> Task:
 
     import_module(module)
     return TASKS[name].__new__(TASKS[name])
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Judged:
+    """An episode so far."""
+
+    value: Array
+    """what counts, ()"""
+    reward: Array
+    """by which it rose in the last step, ()"""
+    over: Array
+    """whether the episode is over before its time, ()"""
+    kept: Any
+    """what else the task remembers"""
+
+
+def achieved(episode: Summary) -> Array:
+    """What the task counts at the end, in the unit that its description says."""
+    return episode.account.value
+
+
+class JudgedTask(Task):
+    """A task of one number. It says what it is at the start and after a step."""
+
+    measures: tuple[str, ...] = Field(default=("achieved",), min_length=1)
+    """what is measured"""
+    own_measures = {"achieved": achieved}  # noqa: RUF012
+
+    def first(self, world: WorldModel, state: WorldState) -> Any:
+        """What is remembered at the start, where the number is 0."""
+        return None
+
+    @abstractmethod
+    def judged(
+        self, value: Array, kept: Any, world: WorldModel, before: WorldState, after: WorldState
+    ) -> tuple[Array, Any, Array]:
+        """The number after a step, what is remembered, and whether the episode is over."""
+
+    def begin(self, world: WorldModel, state: WorldState) -> Judged:
+        nothing = jnp.zeros_like(state.time)
+        return Judged(nothing, nothing, jnp.zeros((), bool), self.first(world, state))
+
+    def accumulate(
+        self, account: Judged, world: WorldModel, before: WorldState, after: WorldState, action: Array
+    ) -> Judged:
+        value, kept, over = self.judged(account.value, account.kept, world, before, after)
+        return Judged(value, value - account.value, over, kept)
+
+    def reward(self, account: Judged, world: WorldModel, before: WorldState, after: WorldState, action: Array) -> Array:
+        """By which the number rose."""
+        return account.reward
+
+    def ended(self, account: Judged, world: WorldModel, state: WorldState) -> Array:
+        return account.over
+
+
+def center_of(world: WorldModel, state: WorldState) -> Array:
+    """The robot's center [m], (dimension,)."""
+    model = world.robots[0]
+    return engine_of(model).center(model, state.robots[0])
+
+
+def never() -> Array:
+    """No end before its time."""
+    return jnp.zeros((), bool)

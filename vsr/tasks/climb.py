@@ -12,8 +12,7 @@ from pydantic import Field
 from vsr.physics.engine import engine_of
 from vsr.robot import EngineName
 from vsr.spec import Count, Seconds
-from vsr.tasks.base import Overrides
-from vsr.tasks.score import JudgedTask, center_of, never
+from vsr.tasks.base import JudgedTask, Overrides, center_of, never
 from vsr.terrain import Columns
 from vsr.world.placement import move_rigidly
 from vsr.world.state import WorldModel, WorldState

@@ -1,4 +1,4 @@
-"""How a robot walks, followed from control call to control call: its rhythm, and when its feet touch the ground.
+"""The gait of a robot, followed from control call to control call: its rhythm, and when its feet touch the ground.
 
 The rhythm is the frequency at which the center's vertical velocity has most power. A bank of damped resonators, one
 every 0.1 Hz and about as wide, listens to it; so nothing but their states is kept, however long an episode is.

@@ -1,15 +1,52 @@
-"""What an episode was worth: every measure is a function of a Summary, and larger need not be better."""
+"""Measures of an episode: each is a function of its `Summary`, and larger need not be better."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 
 from vsr.spec import Registry
 from vsr.tasks.gait import Gait, duty, rhythm
-from vsr.tasks.summary import Summary
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Summary:
+    """One robot's episode."""
+
+    start: Array
+    """center at the start [m], (dimension,)"""
+    end: Array
+    """center at the end [m], (dimension,)"""
+    box: Array
+    """sides of the initial bounding box [m], (dimension,)"""
+    total_time: Array
+    """[s], ()"""
+    mean_height: Array
+    """mean over control steps of the center's height [m], ()"""
+    mean_squared_control: Array
+    """mean over control calls and voxels of the squared control value, ()"""
+    failure: Array
+    """why the episode is no use, 0 if it is (vsr.physics.failure), ()"""
+    broken_springs: Array | None = None
+    """how many springs broke, (); None if none can"""
+    ended: Array | None = None
+    """whether the task was over before its time, (); None if it cannot be"""
+    gait: Gait | None = None
+    """how it walked; None if no measure asked for it"""
+    account: Any = None
+    """what the task accumulated (`Task.accumulate`)"""
+
+    @property
+    def failed(self) -> Array:
+        """Whether the episode is no use, ()."""
+        return self.failure > 0
+
 
 Measure = Callable[[Summary], Array]
 

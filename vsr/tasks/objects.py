@@ -13,8 +13,7 @@ from pydantic import Field
 from vsr.physics.engine import ENGINES, engine_of
 from vsr.robot import KINDS, Body, EngineName, Material
 from vsr.spec import Count, Real, Seconds
-from vsr.tasks.base import Overrides
-from vsr.tasks.score import JudgedTask, center_of, never
+from vsr.tasks.base import JudgedTask, Overrides, center_of, never
 from vsr.world.spec import Box, Object
 from vsr.world.state import WorldModel, WorldState, motion_of
 
@@ -23,7 +22,7 @@ Cells = Annotated[Count, Field(ge=1, le=20)]
 
 
 class _WithObject(JudgedTask):
-    """A task with one thing, rigid or soft."""
+    """A task with one object, rigid or soft."""
 
     kind: Literal["rigid", "soft"] = "rigid"
     """of the object"""
@@ -56,12 +55,12 @@ class _WithObject(JudgedTask):
             name=NAME, position=where, body=Body(shape=shape, engine="points", materials=soft, voxel_side=side)
         )
 
-    def item(self, world: WorldModel, state: WorldState) -> Array:
-        """Its center [m], (dimension,)."""
+    def object_center(self, world: WorldModel, state: WorldState) -> Array:
+        """Center of the object [m], (dimension,)."""
         return motion_of(world, state, NAME).position
 
     def first(self, world: WorldModel, state: WorldState) -> Array:
-        return self.item(world, state)
+        return self.object_center(world, state)
 
 
 class Push(_WithObject):
@@ -70,11 +69,11 @@ class Push(_WithObject):
     type: Literal["push"] = "push"
 
     def judged(self, value: Array, kept: Any, world: WorldModel, before: WorldState, after: WorldState) -> Any:
-        return self.item(world, after)[0] - kept[0], kept, never()
+        return self.object_center(world, after)[0] - kept[0], kept, never()
 
 
 class _OnTop(_WithObject):
-    """The thing starts on the robot's back."""
+    """The object starts on the robot's back."""
 
     size: tuple[Cells, Cells] = (2, 1)
     """of the object, along x and up [voxels]; in 3-D it is as deep as wide"""
@@ -84,7 +83,7 @@ class _OnTop(_WithObject):
         low, high = engine_of(model).bounding_box(model, state.robots[0])
         over = 0.5 * (low + high)
         over = over.at[-1].set(high[-1] + 0.5 * self.size[1] * model.voxel_side)
-        by = over - self.item(world, state)
+        by = over - self.object_center(world, state)
         by = jnp.where(jnp.isfinite(by), by, 0)
         return moved_objects(state, by)
 
@@ -95,7 +94,7 @@ class Carry(_OnTop):
     type: Literal["carry"] = "carry"
 
     def judged(self, value: Array, kept: Any, world: WorldModel, before: WorldState, after: WorldState) -> Any:
-        here = self.item(world, after)
+        here = self.object_center(world, after)
         fallen = here[-1] < center_of(world, after)[-1]
         return jnp.where(fallen, value, here[0] - kept[0]), kept, fallen
 
@@ -108,12 +107,12 @@ class Throw(_OnTop):
     """[s]"""
 
     def first(self, world: WorldModel, state: WorldState) -> tuple[Array, Array]:
-        return self.item(world, state)[0], center_of(world, state)[0]
+        return self.object_center(world, state)[0], center_of(world, state)[0]
 
     def judged(self, value: Array, kept: Any, world: WorldModel, before: WorldState, after: WorldState) -> Any:
-        item, robot = kept
+        start, robot = kept
         walked = jnp.maximum(center_of(world, after)[0] - robot, 0)
-        return jnp.maximum(value, self.item(world, after)[0] - item - walked), kept, never()
+        return jnp.maximum(value, self.object_center(world, after)[0] - start - walked), kept, never()
 
 
 def moved_objects(state: WorldState, by: Array) -> WorldState:

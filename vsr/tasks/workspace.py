@@ -23,7 +23,7 @@ from vsr.physics.statics.voxels import resting
 from vsr.robot import ENGINE_KINDS, EngineName, Material
 from vsr.spec import Count, Real, Seconds
 from vsr.tasks.base import Task
-from vsr.tasks.summary import Summary
+from vsr.tasks.measures import Summary
 from vsr.world.state import WorldModel, WorldState
 
 Place = tuple[Real, ...]

@@ -1,8 +1,7 @@
 """The ground: described shapes and the array form that physics asks for height and normal."""
 
 from vsr.terrain.base import AnyTerrain, chosen, together
-from vsr.terrain.blocks import BlockGround, Blocks
-from vsr.terrain.columns import Columns
+from vsr.terrain.blocks import BlockGround, Blocks, Columns
 from vsr.terrain.field import HeightField, field_surface
 from vsr.terrain.sand import Sand
 from vsr.terrain.shapes import (

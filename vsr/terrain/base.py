@@ -1,4 +1,4 @@
-"""What any ground answers, as arrays: how high it is, whether a point is in it, how far it is along a ray.
+"""The protocol of terrains, as arrays: how high it is, whether a point is in it, how far it is along a ray.
 
 A new kind of ground is a frozen dataclass of arrays that extends `AnyTerrain`. It must say its height and normal, where
 it begins, how high it is between two places and at its lowest, and how several of it become one.
@@ -41,7 +41,7 @@ class Solid:
         """
 
     def distance_along(self, origin: Array, direction: Array, reach: float) -> Array:
-        """How far it is along rays [m], the reach where none is met, 0 from inside, (...).
+        """How far it is along rays [m], the reach where none is hit, 0 from inside, (...).
 
         origin: [m], direction: unit vectors, (..., dimension) each; reach: how far a ray is followed [m]. A ray is
         followed in steps, so that what is thinner than a step can be passed; where it enters is found by halving.
@@ -53,8 +53,8 @@ class Solid:
 
         begin = jnp.zeros(origin.shape[:-1], origin.dtype)
         ends = step * jnp.arange(1, STEPS + 1, dtype=origin.dtype).reshape(-1, *(1,) * begin.ndim) + begin
-        met = at(ends)
-        high = jnp.where(met, ends, jnp.inf).min(0)
+        hit = at(ends)
+        high = jnp.where(hit, ends, jnp.inf).min(0)
         found = jnp.isfinite(high)
 
         def halve(_: Array, between: tuple[Array, Array]) -> tuple[Array, Array]:

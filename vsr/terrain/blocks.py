@@ -1,11 +1,14 @@
 """Ground with vertical steps, walls, overhangs and ceilings: solid cells over a level floor.
 
-Cells are columns of one width, cut at any heights. In 3-D they are the same for all y. Physics meets the floor as any
-other ground, and cells by contact (vsr.physics.contact.blocks), so they need a world that is coupled.
+Cells are columns of one width, cut at any heights. In 3-D they are the same for all y. The floor is like any
+other ground; cells are contact bodies (vsr.physics.contact.voxels), so they need a world that is coupled.
+
+Level columns with steep sides (`Columns`) are steps, obstacles, poles, pits and shafts.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, ClassVar, Literal
@@ -288,3 +291,27 @@ class BlockGround(AnyGround):
 def _standing(solid: np.ndarray) -> np.ndarray:
     """Rows that stand on the floor, in every column."""
     return np.where(solid.all(0), len(solid), solid.argmin(0))
+
+
+SIDE = 0.02
+"""Width of a side, which takes it from the higher column, over that of a column."""
+
+
+class Columns(AnyGround):
+    """Columns of equal width, each as high as given; beyond both ends the ground goes on at the height of the last."""
+
+    type: Literal["columns"] = "columns"
+    heights: Annotated[tuple[Real, ...], Field(min_length=1, max_length=10_000)]
+    """of the tops, from left to right, the first column beginning at x = 0 [m]"""
+    width: Positive = 3.0
+    """of a column [m]"""
+
+    def points(self) -> tuple[np.ndarray, np.ndarray]:
+        x, y = [0.0], [self.heights[0]]
+        for i, (before, after) in enumerate(itertools.pairwise(self.heights)):
+            border, side = self.width * (i + 1), SIDE * self.width
+            if after > before:
+                x, y = [*x, border, border + side], [*y, before, after]
+            elif after < before:
+                x, y = [*x, border - side, border], [*y, before, after]
+        return np.array([*x, self.width * len(self.heights)]), np.array([*y, self.heights[-1]])

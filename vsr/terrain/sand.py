@@ -30,7 +30,7 @@ ROLLING = 0.1
 
 
 class Sand(Flat):
-    """Grains on level ground, their surface at y = 0. It repeats along x (and y): who goes far meets his own tracks."""
+    """Grains on level ground, their surface at y = 0. It repeats along x (and y), with the tracks of robots in it."""
 
     type: Literal["sand"] = "sand"  # pyright: ignore[reportIncompatibleVariableOverride]
     is_loose: ClassVar[bool] = True
@@ -45,7 +45,7 @@ class Sand(Flat):
     spread: Annotated[Real, Field(ge=0, le=0.33)] = 0.15
     """radii are uniform within this share of the mean; equal discs would lie like a crystal"""
     density: Positive | None = None
-    """of grains [kg/m³], in 2-D [kg/m²]; if absent, 2.5 times that of a usual voxel: 1.1 in 2-D, 0.74 in 3-D"""
+    """of grains [kg/m³], in 2-D [kg/m²]; if absent, 2.5 times that of a default voxel: 1.1 in 2-D, 0.74 in 3-D"""
     rolling: Annotated[Real, Field(ge=0, le=1)] | None = ROLLING
     """coefficient of rolling resistance; null: grains do not turn, and angular momentum is not conserved"""
     period: Positive = 30.0
@@ -98,7 +98,7 @@ class Sand(Flat):
         issues, grains = [], self.count(voxels.dimension)
         needed = 1.5 * size + 4 * self.largest
         if needed > self.period:
-            text = f"{self.period:g} m given; robots of {size:g} m would meet themselves: at least {needed:.4g}"
+            text = f"{self.period:g} m given; robots of {size:g} m would touch their own copies: at least {needed:.4g}"
             issues.append((("period",), text))
         if grains > MOST_GRAINS:
             text = f"{grains:.3g} grains; at most {MOST_GRAINS:.3g}: larger ones, or less deep"

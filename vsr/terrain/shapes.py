@@ -130,7 +130,7 @@ class Ground(AnyGround):
         if self.length <= 2 * self.wall_width + 10:
             raise ValueError(f"a length of {self.length:g} m leaves no ground between walls of {self.wall_width:g} m")
         count = self.length / getattr(self, "width", self.length)
-        if count > MOST_CELLS:  # told before they are made
+        if count > MOST_CELLS:  # reported before they are made
             raise ValueError(f"{count:.3g} points are too many; at most {MOST_CELLS:,}: make them wider apart")
         super()._check_line()
 
@@ -284,7 +284,7 @@ class Bumpy(Ground):
     @model_validator(mode="before")
     @classmethod
     def _countable(cls, data: Any) -> Any:
-        """Told here, because the line at y = 0 is drawn before any other check."""
+        """Reported here, because the line at y = 0 is drawn before any other check."""
         if not isinstance(data, dict):
             return data
         names = ("length", "breadth", "width", "wall_width")

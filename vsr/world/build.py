@@ -13,7 +13,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from vsr.physics.contact.mass_properties import Form, form_of, shapes_of
+from vsr.physics.contact.convex import Form, form_of, shapes_of
 from vsr.physics.contact.solids import Solids
 from vsr.physics.contact.system import Objects
 from vsr.physics.contact.voxel_bodies import VoxelBody
@@ -65,8 +65,8 @@ def build_solids(objects: Sequence[Object], dimension: int, dtype: jnp.dtype | t
     masses = [_mass(one, form, dimension) for one, form in zip(rigid, forms, strict=True)]
     turns = np.stack([rotation_of(one, dimension) @ form.axes for one, form in zip(rigid, forms, strict=True)])
 
-    def number(name: str, usual: float) -> jnp.ndarray:
-        return jnp.asarray([usual if getattr(one, name) is None else getattr(one, name) for one in rigid], dtype)
+    def number(name: str, default: float) -> jnp.ndarray:
+        return jnp.asarray([default if getattr(one, name) is None else getattr(one, name) for one in rigid], dtype)
 
     return Solids(
         shapes=shapes_of(forms, dtype),

@@ -1,13 +1,14 @@
 """Robots and other objects that move, with equal and opposite impulses between them.
 
 In every substep robots move on their own first: by their engine, with springs, gravity and ground. Then each of the
-others takes its step and meets the robots as they are after the substep; what it does to a robot is done to it with the
-opposite sign. So momentum is kept to rounding, whoever meets whom. A system may take longer steps than robots:
+others takes its step, in contact with the robots as they are after the substep; what it does to a robot is done to it
+with the opposite sign. So momentum is kept to rounding. A system may take longer steps than robots:
 `stride` substeps of theirs at once.
 
 A system may keep neighbor lists (`listed`), which are rebuilt every few steps. If all systems read and push
-robots at their vertices alone (`meets_vertices`), robots stay from one meeting to the next as their kernels have them.
-Robots touch each other and themselves where the system `objects` (vsr.physics.contact.Objects) lets them.
+robots at their vertices alone (`contact_at_vertices`), robots stay from one contact step to the next as their kernels
+have them.
+Robots touch each other and themselves where the system `objects` (vsr.physics.contact.system.Objects) lets them.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from vsr.compute.implementation import Implementation, chosen
-from vsr.compute.unrolled import repeat
+from vsr.compute.xla import repeat
 from vsr.environment import Environment
 from vsr.physics.contract import ContactBody
 from vsr.physics.energy_monitor import can_give, change_of_others, energy_given_in_contact
@@ -33,7 +34,7 @@ Others = dict[str, Any]
 Carry = tuple[States, Others, Any, Array | None]
 """Robots, others, what is seen of robots, and what others gave them."""
 TOGETHER = 4
-"""Meetings in one turn of a loop where they are launches; twice as many are no loop at all."""
+"""Contact steps in one turn of a loop where they are launches; twice as many are no loop at all."""
 STEPS_PER_LIST = 8
 """Steps of systems, at most, for which a list of what is near is kept."""
 
@@ -53,7 +54,7 @@ class System(Protocol):
     def step(
         self, environment: Environment, state: Any, robots: tuple[ContactBody, ...], duration: float
     ) -> tuple[Any, tuple[ContactBody, ...]]:
-        """The state a step [s] later, and the robots after meeting it."""
+        """The state a step [s] later, and the robots after contact with it."""
         ...
 
     def failure(self, state: Any) -> Array:
@@ -80,8 +81,8 @@ def advance_coupled(
 ) -> tuple[States, Others, tuple[Telemetry, ...], Array | None]:
     """Everything `count` substeps [s] later, what is seen of the robots then, and what others gave them meanwhile.
 
-    controls: one array a robot, *cells; implementation: of the robots' substeps between two meetings, and of systems
-    that have a choice; with `auto` they keep their own; given: energy that others gave each robot before [J],
+    controls: one array a robot, *cells; implementation: of the robots' substeps between two contact steps, and of
+    systems that have a choice; with `auto` they keep their own; given: energy that others gave each robot before [J],
     (robots,); None if it is not to be counted (vsr.physics.energy_monitor).
     """
     own = own_ground(environment)
@@ -111,7 +112,7 @@ def advance_coupled(
         return robot._replace(state=state), seen
 
     def changes(before: tuple[ContactBody, ...], after: tuple[ContactBody, ...]) -> Array:
-        """Of robots' energies in a meeting [J], (robots,)."""
+        """Of robots' energies in a contact step [J], (robots,)."""
         found = []
         for was, now, control in zip(before, after, controls, strict=True):
 
@@ -141,7 +142,7 @@ def advance_coupled(
     steps = count // stride
     between = largest_divisor(steps, STEPS_PER_LIST)
     launches = chosen(implementation, models[0].mass.dtype) == "fused"
-    # In 3-D, and with sand, a meeting is a large program: several would take minutes to compile.
+    # In 3-D, and with sand, a contact step is a large program: several would take minutes to compile.
     together = TOGETHER if launches and at_vertices and models[0].present.ndim == 2 else 1
 
     def several(_: Any, carry: Carry) -> Carry:
@@ -178,12 +179,12 @@ def own_ground(environment: Environment) -> Environment:
 
 
 def contact_bodies(models: tuple[Any, ...], states: States) -> tuple[ContactBody, ...]:
-    """Robots as systems meet them."""
+    """Robots as contact bodies."""
     return tuple(ContactBody(engine_of(model), model, state) for model, state in zip(models, states, strict=True))
 
 
 def stride_of(systems: dict[str, Any], count: int) -> int:
-    """Substeps of robots between two meetings: as many as all systems allow and `count` can be divided by."""
+    """Substeps of robots between two contact steps: as many as all systems allow and `count` can be divided by."""
     return largest_divisor(count, min((system.stride for system in systems.values()), default=1))
 
 

@@ -1,4 +1,4 @@
-"""Where a robot starts."""
+"""Placement: where a robot starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the time of an episode is cut into time steps, substeps and control intervals."""
+"""The schedule of an episode: its time steps, substeps and control intervals."""
 
 from __future__ import annotations
 

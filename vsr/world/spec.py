@@ -145,7 +145,7 @@ SHAPES: Registry[type[Shape]] = Registry("shape", {"box": Box, "ball": Ball, "po
 
 
 class Object(Spec):
-    """A thing with a name. Give it a `shape` (rigid) or a `body` (soft, made of voxels)."""
+    """An object with a name. Give it a `shape` (rigid) or a `body` (soft, made of voxels)."""
 
     name: Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z_][A-Za-z0-9_-]*$")]
     """by which tasks find it"""
@@ -162,7 +162,7 @@ class Object(Spec):
     velocity: Place | None = None
     """at the start [m/s]; 0 if absent"""
     density: Length | None = None
-    """of a rigid object [kg/m³], in 2-D [kg/m²]; if absent, that of a usual voxel: 0.444 in 2-D, 0.296 in 3-D"""
+    """of a rigid object [kg/m³], in 2-D [kg/m²]; if absent, that of a default voxel: 0.444 in 2-D, 0.296 in 3-D"""
     mass: Length | None = None
     """of a rigid object [kg], instead of density"""
     friction: Annotated[Real, Field(ge=0)] | None = None
@@ -186,11 +186,6 @@ class Object(Spec):
         if self.fixed and (self.velocity is not None or self.mass is not None or self.density is not None):
             raise ValueError("what is fixed has neither velocity nor mass: leave them out")
         return self
-
-    @property
-    def is_soft(self) -> bool:
-        """Whether it is made of voxels."""
-        return self.body is not None
 
     def issues(self, dimension: int) -> list[tuple[str, str]]:
         """Fields that do not fit a world of a dimension, each with the reason."""
@@ -259,7 +254,7 @@ class World(Spec):
     terrain blocks always do"""
     sticking: Sticking = "resting"
     """which corners of square masses friction may hold on the ground where they could also leave it: those that were
-    resting on it before the forces of the substep acted, all that are touching it, or only those still approaching"""
+    resting on it before the forces of the substep acted, all that touch it, or only those still approaching"""
 
     @model_validator(mode="after")
     def _named_once(self) -> World:

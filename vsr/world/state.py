@@ -18,10 +18,10 @@ from vsr.compute.implementation import Implementation
 from vsr.environment import Environment
 from vsr.environment.model import as_exact
 from vsr.environment.surfaces import SLOP, ground
-from vsr.physics.contact.blocks import points_in_blocks
 from vsr.physics.contact.overlap import depth_in_blocks, depth_in_bodies, depth_in_voxels
 from vsr.physics.contact.system import Objects
 from vsr.physics.contact.voxel_bodies import ObjectMotion, soft_motion
+from vsr.physics.contact.voxels import points_in_blocks
 from vsr.physics.contract import ContactBody
 from vsr.physics.engine import engine_of
 from vsr.physics.failure import Failure, most_severe

@@ -1,1 +1,1 @@
-"""What GPU kernels need beyond Pallas: fused multiply-adds, PTX instructions, shared memory, the device's figures."""
+"""Tools of GPU kernels besides Pallas: fused multiply-adds, PTX instructions, shared memory."""

@@ -16,10 +16,20 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.compute.matrix import product
+from vsr.compute.linear import product
 from vsr.envs.machines.cameras import Eye, Sky, eye_view, sky_view
-from vsr.envs.machines.goals import moved_material, share_inside
-from vsr.envs.machines.grounds import CANDIDATES, ball_mass, block, depth_of, floor, in_layers, settled, walls
+from vsr.envs.machines.grounds import (
+    CANDIDATES,
+    ball_mass,
+    block,
+    depth_of,
+    floor,
+    in_layers,
+    moved_material,
+    settled,
+    share_inside,
+    walls,
+)
 from vsr.envs.machines.kinematic_bodies import Felt, Pacing, drive, failure_after, leading_to, nothing_felt, pacing
 from vsr.episode import Transition
 from vsr.physics.granular import Body, Box, Grains, GrainState, Pose, at_rest, fixed, grains_of

@@ -1,7 +1,8 @@
 """Depth cameras, on the device: what machines see of grains, of each other and of level ground.
 
 Grains are splatted: each into the few pixels that its outline can cover, the nearest kept. Bodies are found by sphere
-tracing of their distance functions, ground by its formula. Nothing is shaded, and noise is for others to add.
+tracing of their distance functions, ground by its formula. Depths have no noise; that is for others to add. Pictures
+(`paint`) are depths shaded by the surface's gradient.
 """
 
 from __future__ import annotations
@@ -9,15 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.compute.matrix import product
+from vsr.compute.linear import product
 from vsr.compute.vector import Vector, split
-from vsr.physics.granular import Body, GrainState, Pose
+from vsr.physics.granular import Body, GrainState, Pose, at_rest
 from vsr.physics.granular.model import GrainModel, each
 
 TRACING = 64
@@ -142,7 +144,7 @@ def bodies_seen(camera: Eye, pose: Pose, solids: Sequence[Solid], beyond: Array)
 
 
 def traced(distance: Callable[[Vector], Array], origin: Vector, direction: Vector, far: Array) -> Array:
-    """How far rays get, in lengths of their direction, before they meet a surface; `far` if they get so far."""
+    """How far rays get, in lengths of their direction, before they hit a surface; `far` if they get so far."""
     length = jnp.sqrt(sum(part**2 for part in direction))
 
     def at(way: Array) -> Array:
@@ -238,3 +240,69 @@ def _nearest(solids: Sequence[Solid]) -> Callable[[Vector], Array]:
         return jnp.stack(found).min(0) if len(found) > 1 else found[0]
 
     return distance
+
+
+SAND = (150, 92, 40), (236, 200, 132)
+"""Colors of grains on the ground and high up."""
+STEEL, GROUND, SKY = (96, 124, 164), (208, 206, 198), (250, 250, 252)
+LIGHT = (0.33, -0.47, 0.82)
+"""Towards the light, in the world's axes; a unit vector."""
+SHADOW = 0.4
+"""Brightness of what is turned away from the light."""
+
+
+def looking(at: Sequence[float], target: Sequence[float]) -> Pose:
+    """A camera at a place that looks at another [m], upright."""
+    forward = np.subtract(target, at)
+    forward = forward / np.linalg.norm(forward)
+    left = np.cross([0.0, 0.0, 1.0], forward)
+    left = left / np.linalg.norm(left)
+    axes = np.stack([forward, left, np.cross(forward, left)], 1)
+    return at_rest(jnp.asarray(at, float), jnp.asarray(axes, float))
+
+
+@partial(jax.jit, static_argnames=("camera", "tall", "ground"))
+def paint(
+    camera: Eye,
+    pose: Pose,
+    grains: GrainModel,
+    state: GrainState,
+    solids: Sequence[Solid],
+    *,
+    tall: float,
+    ground: float | None = 0.0,
+) -> Array:
+    """Red, green and blue from 0 to 255, (rows, columns, 3); tall: height of the brightest grains [m]."""
+    far = jnp.full(camera.pixels, camera.far, state.position.dtype)
+    level = far if ground is None else ground_seen(camera, pose, ground)
+    sand = grains_seen(camera, pose, grains, state)
+    steel = bodies_seen(camera, pose, solids, far) if solids else far
+    depth = jnp.minimum(jnp.minimum(sand, steel), level)
+    place = _places(camera, pose, depth)
+    rising = jnp.clip(place[..., 2:] / tall, 0, 1)
+    low, high = (jnp.array(color, depth.dtype) for color in SAND)
+    color = jnp.where((sand <= depth)[..., None], low + rising * (high - low), jnp.array(GROUND, depth.dtype))
+    color = jnp.where((steel <= depth)[..., None], jnp.array(STEEL, depth.dtype), color)
+    bright = SHADOW + (1 - SHADOW) * jnp.clip(_normals(place) @ jnp.array(LIGHT, depth.dtype), 0, 1)
+    color = jnp.where((depth < camera.far)[..., None], color * bright[..., None], jnp.array(SKY, depth.dtype))
+    return jnp.round(color).astype(jnp.uint8)
+
+
+def _places(camera: Eye, pose: Pose, depth: Array) -> Array:
+    """Of what is seen [m], (rows, columns, 3)."""
+    left, up = camera.rays()
+    own = jnp.stack([jnp.ones_like(left), left, up], -1) * depth[..., None]
+    return pose.position + product(own, pose.rotation.T)
+
+
+def _normals(place: Array) -> Array:
+    """Unit vectors out of the surface, from neighboring pixels: the nearer of the two at each side."""
+
+    def slope(axis: int) -> Array:
+        ahead = jnp.roll(place, -1, axis) - place
+        behind = place - jnp.roll(place, 1, axis)
+        shorter = (ahead**2).sum(-1, keepdims=True) < (behind**2).sum(-1, keepdims=True)
+        return jnp.where(shorter, ahead, behind)
+
+    normal = jnp.cross(slope(0), slope(1))
+    return normal / jnp.sqrt(jnp.maximum((normal**2).sum(-1, keepdims=True), 1e-20))

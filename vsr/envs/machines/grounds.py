@@ -1,4 +1,7 @@
-"""What machines work in: grains in layers, level ground and upright walls."""
+"""Grains, ground and goals of machines: grains in layers, level ground, upright walls, and rewards of moved material.
+
+Grains inside a goal box count, others cost the distance that they still have to go.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from vsr.envs.machines.kinematic_bodies import Pacing, drive
 from vsr.physics.granular import Body, Grains, GrainState, fixed
@@ -100,3 +104,26 @@ def settled(grains: Grains, pace: Pacing, seconds: float, *, machine: int, smoot
 @partial(jax.jit, static_argnames="pace")
 def _run(grains: Grains, pace: Pacing, intervals: int, state: GrainState) -> GrainState:
     return jax.lax.fori_loop(0, intervals, lambda _, now: drive(grains, now, (), pace).grains, state)
+
+
+INSIDE = 100.0
+"""Reward for all grains inside the goal."""
+
+
+def distance_to_box(position: Array, low: tuple[float, ...], high: tuple[float, ...]) -> Array:
+    """From points to the nearest of a box along its axes, 0 inside [m], (n,); position: [m], (axes or more, n)."""
+    here = position[: len(low)]
+    first, last = (jnp.asarray(corner, position.dtype)[:, None] for corner in (low, high))
+    beyond = jnp.maximum(jnp.maximum(first - here, here - last), 0)
+    return jnp.sqrt((beyond**2).sum(0))
+
+
+def moved_material(position: Array, low: tuple[float, ...], high: tuple[float, ...]) -> Array:
+    """Per step 100 / n for each of n grains inside, -d / n for each that is a distance d [m] outside, ()."""
+    distance = distance_to_box(position, low, high)
+    return jnp.where(distance > 0, -distance, INSIDE).mean()
+
+
+def share_inside(position: Array, low: tuple[float, ...], high: tuple[float, ...]) -> Array:
+    """Of grains, (); position: [m], (axes or more, n)."""
+    return (distance_to_box(position, low, high) == 0).mean()

@@ -1,7 +1,7 @@
 """Machines among grains: bodies that are driven steadily through a control interval, and what grains do to them.
 
 A machine knows where its bodies are at the beginning and at the end of an interval. Between the two each moves with
-constant velocity and spin, so the grains meet a smooth motion and the next interval begins where this one ended.
+constant velocity and spin, so the grains see a smooth motion and the next interval begins where this one ended.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.compute.matrix import product
+from vsr.compute.linear import product
 from vsr.environment import Environment
 from vsr.physics.failure import first_of
 from vsr.physics.granular import Grains, GrainState, Pose, Steady

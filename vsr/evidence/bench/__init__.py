@@ -1,7 +1,15 @@
 """Benchmarks: they print metrics and never fail for being slow.
 
 A suite is a module here with `SCENES`, each a `Benchmark` (benchmark.py). A new one is its file and its line below.
+This file loads no JAX, so that help is instant.
 """
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import click
+
+from vsr.experiments.options import PICTURE, Argument, Device, Option
 
 SUITES = {
     "2d": "planar",
@@ -14,4 +22,22 @@ SUITES = {
     "archives": "archives",
     "growth": "growth",
 }
-"""Modules of this package by the name that `vsr bench` takes; without imports, so that help is instant."""
+"""Modules of this package by the name that `vsr bench` takes."""
+
+
+@dataclass(frozen=True)
+class BenchOptions:
+    """Options of the benchmarks."""
+
+    suite: Annotated[str, Argument(type=click.Choice([*SUITES, "all"]))] = "all"
+    scenes: Annotated[tuple[str, ...], Option("Time only this scene; may be repeated.", "--scene", metavar="NAME")] = ()
+    repeats: Annotated[int, Option("Timed repetitions after a warm-up.", type=click.IntRange(1, 1000))] = 3
+    implementation: Annotated[
+        Literal["auto", "xla", "fused"],
+        Option("The inner loop: plain JAX, one GPU kernel, or (auto) the kernel where it can run."),
+    ] = "auto"
+    json_file: Annotated[
+        str | None, Option("Write the metrics as JSON, after every scene.", "--json", metavar="FILE")
+    ] = None
+    plot: Annotated[str | None, Option("Draw how cost grows (growth, all).", metavar=PICTURE)] = None
+    device: Device = None

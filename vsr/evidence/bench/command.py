@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from vsr.compute.implementation import Implementation, chosen
-from vsr.evidence.bench import SUITES
+from vsr.compute.implementation import chosen
+from vsr.evidence.bench import SUITES, BenchOptions
 from vsr.evidence.bench.benchmark import Benchmark, Settings, on_cpu, without_compilation_cache
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.console import Console, say, show_pairs
@@ -17,21 +16,6 @@ from vsr.experiments.plot.figures import FORMATS
 from vsr.experiments.storage.files import target_file, write_json
 from vsr.experiments.storage.provenance import describe_session
 from vsr.spec import suggest
-
-
-@dataclass(frozen=True)
-class BenchOptions:
-    """Options of `vsr bench`."""
-
-    suite: str = "all"
-    """one of SUITES or "all" """
-    scenes: tuple[str, ...] = ()
-    """names; if any, only these scenes are timed"""
-    repeats: int = 3
-    implementation: Implementation = "auto"
-    json_file: str | None = None
-    plot: str | None = None
-    device: str | None = None
 
 
 def bench(options: BenchOptions, suites: Mapping[str, Sequence[Benchmark]] | None = None) -> None:

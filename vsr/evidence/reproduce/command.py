@@ -24,8 +24,9 @@ from vsr.experiments.claims import Claim, Result, Verdict
 from vsr.experiments.config import run_plugins_of
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.devices import prepare
-from vsr.experiments.evolve.command import EvolveOptions, Stopped, evolve, read_options
+from vsr.experiments.evolve.command import Stopped, evolve, read_options
 from vsr.experiments.experiment import Experiment
+from vsr.experiments.options import EvolveOptions, ReproduceOptions
 from vsr.experiments.report.command import REPORT
 from vsr.experiments.stopping import on_interrupt
 from vsr.experiments.storage.robots import BEST
@@ -34,23 +35,6 @@ from vsr.experiments.storage.runs import Run, read_run
 from vsr.experiments.storage.settings import CONFIG
 from vsr.experiments.study import StudyFile, find_studies
 from vsr.spec import suggest
-
-
-@dataclass(frozen=True)
-class ReproduceOptions:
-    """Options of `vsr reproduce`."""
-
-    study: str
-    scale: str = "quick"
-    only: tuple[str, ...] = ()
-    settings: tuple[str, ...] = ()
-    out: str | None = None
-    device: str | None = None
-    resume: bool = False
-    report: bool = False
-    """whether to run nothing and only write figures, tables and report again"""
-    copy: str | None = None
-    """where reports go without runs"""
 
 
 @dataclass(frozen=True)

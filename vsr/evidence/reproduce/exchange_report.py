@@ -177,7 +177,7 @@ def _soundness(found: Exchange) -> Iterator[str]:
         "",
         f"Failed simulations, of {found.failure.size}: {failures}. Of {known.size} pairs of robot and world, "
         f"{int((near & known).sum())} keep their median within {100 * KEPT:.0f} % with steps {found.factors[-1]} times "
-        "finer.",
+        "smaller.",
     )
 
 

@@ -18,7 +18,8 @@ from rich.box import SIMPLE
 from rich.markup import escape
 from rich.table import Table
 
-from vsr.evidence.validate.command import Options, Report, Suite
+from vsr.evidence.validate import ValidateOptions
+from vsr.evidence.validate.command import Report, Suite
 from vsr.scene import precision
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ class Checks(Suite):
     def takes(self) -> tuple[str, ...]:
         return ("plots",) if self.large is None else ("plots", "large")
 
-    def run(self, options: Options, show: Callable[[Any], None], keep: Callable[[Report], None]) -> Report:
+    def run(self, options: ValidateOptions, show: Callable[[Any], None], keep: Callable[[Report], None]) -> Report:
         checks = self.large if options.large and self.large is not None else self.checks
         began = time.perf_counter()
         found: dict[str, Findings] = {}
@@ -137,7 +138,7 @@ class Checks(Suite):
             for name in checks:
                 yield name, pending[name].result()
 
-    def figures(self, report: Report, options: Options) -> Iterator[tuple[str, Figure]]:
+    def figures(self, report: Report, options: ValidateOptions) -> Iterator[tuple[str, Figure]]:
         return self.draw(report["series"])
 
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from vsr.environment.model import Sticking
-from vsr.evidence.validate import SUITES
+from vsr.evidence.validate import SUITES, ValidateOptions
 from vsr.experiments.config import UserError
 from vsr.experiments.plot.figures import paper_style
 from vsr.experiments.storage.files import target_file, without_nan, write_json
@@ -24,34 +22,18 @@ Report = dict[str, Any]
 """The report that `--json` writes."""
 
 
-@dataclass(frozen=True)
-class Options:
-    """Options of `vsr validate`; all but the first two are for suites that take them."""
-
-    suite: str = "2d"
-    json_file: str | None = None
-    plots: str | None = None
-    """folder of figures"""
-    reference: str | None = None
-    """folder of the original simulator's data"""
-    sticking: Sticking | None = None
-    """which corners of masses may stick to the ground"""
-    large: bool = False
-    scale: str | None = None
-
-
 class Suite(ABC):
     """Comparisons that belong together."""
 
     takes: tuple[str, ...] = ()
-    """fields of Options that it understands"""
+    """fields of ValidateOptions that it understands"""
 
     @abstractmethod
-    def run(self, options: Options, show: Callable[[Any], None], keep: Callable[[Report], None]) -> Report:
+    def run(self, options: ValidateOptions, show: Callable[[Any], None], keep: Callable[[Report], None]) -> Report:
         """Every comparison; show: prints what was found as it is found; keep: writes what there is so far."""
 
-    def figures(self, report: Report, options: Options) -> Iterator[tuple[str, Figure]]:
-        """Draw the figures of `--plots`; returns the names of the files."""
+    def figures(self, report: Report, options: ValidateOptions) -> Iterator[tuple[str, Figure]]:
+        """Draw the figures of `--plots`; yields their names."""
         yield from ()
 
 
@@ -65,7 +47,7 @@ REFUSALS = {
 """Why a suite does not take an option."""
 
 
-def validate_command(options: Options) -> None:
+def validate_command(options: ValidateOptions) -> None:
     """Run one of SUITES; what could not be written is reported before the work, not after it."""
     suite: Suite = import_module(f"vsr.evidence.validate.{SUITES[options.suite]}").SUITE
     for name, reason in REFUSALS.items():

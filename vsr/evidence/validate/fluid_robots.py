@@ -19,7 +19,7 @@ from vsr.physics.engine import ENGINES, assemble_body
 from vsr.physics.fluid import law, voxels
 from vsr.physics.points.energy import potential_energy
 from vsr.physics.points.fluid import chamber_drive
-from vsr.physics.points.gather import corners_of_nodes
+from vsr.physics.points.geometry import corners_of_nodes
 from vsr.physics.points.model import PointModel
 from vsr.physics.points.springs import spring_corners
 from vsr.physics.statics import Equilibrium, equilibrium

@@ -1,7 +1,7 @@
 """Files to described objects, with every fault reported.
 
 What a file names under `plugins` is code. It is run for those who give `run_plugins`, because they were asked to run
-the experiment or told to trust it; everyone else gets `vsr.experiments.config.plugins.NeedsPlugins`.
+the experiment or to trust it; everyone else gets `vsr.experiments.config.plugins.PluginRequiredError`.
 
 Many experiments that share most of their parts, as those of a sweep or of many runs, are read quickly: each part is
 checked once (`load_variants`, `load_experiment_alike`). What is not as expected goes the long way, which reports every
@@ -239,7 +239,7 @@ class _Part(NamedTuple):
 
 @lru_cache(maxsize=KEPT)
 def _read_part(text: str) -> _Part:
-    """The value of a part of a file; raises for anything unusual."""
+    """The value of a part of a file; raises for anything else."""
     document = parse_yaml(text)
     (name,) = document.data
     if document.problems:

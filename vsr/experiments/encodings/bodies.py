@@ -12,7 +12,7 @@ import numpy as np
 from jax import Array
 from pydantic import Field, field_validator, model_validator
 
-from vsr.compute.components import label_components
+from vsr.compute.grid import label_components
 from vsr.experiments.encodings.base import BodyEncoding, Range, Symbol, uniform
 from vsr.physics.engine import ENGINES
 from vsr.robot import Body, Group, Material

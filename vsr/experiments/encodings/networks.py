@@ -22,7 +22,7 @@ from vsr.controllers import (
     spread_weights,
     wiring,
 )
-from vsr.controllers.clock import clock_numbers
+from vsr.controllers.base import clock_numbers
 from vsr.controllers.distributed import Hidden, Signals, layers_of, network_sizes
 from vsr.controllers.mlp import RateLimit
 from vsr.controllers.recurrent import Neurons, Unit, kept, spread, weights_needed

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from vsr.experiments.devices import prepare
 from vsr.experiments.evaluate.matrix import Matrix, combinations_of, evaluate, read_groups
 from vsr.experiments.evaluate.sets import EvaluationSet, load_set
 from vsr.experiments.formatting import count, number
+from vsr.experiments.options import EvaluateOptions
 from vsr.experiments.plot.figures import FORMATS, paper_style, save_figure, with_unit
 from vsr.experiments.shipped import SCENE, SET, find_config
 from vsr.experiments.storage.files import target_file, without_nan, write_json
@@ -35,19 +35,6 @@ MOST_NAMES = 40
 FEW_ROWS = 8
 WIDE, HIGH = 0.46, 0.26
 """Of a cell [inches]."""
-
-
-@dataclass(frozen=True)
-class EvaluateOptions:
-    """As the command line gives them."""
-
-    given: tuple[str, ...]
-    on: str
-    elites: bool = False
-    json: str | None = None
-    plot: str | None = None
-    device: str | None = None
-    trust_plugins: bool = False
 
 
 def evaluate_command(options: EvaluateOptions) -> None:

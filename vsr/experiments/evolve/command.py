@@ -8,7 +8,7 @@ import shlex
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -36,6 +36,7 @@ from vsr.experiments.experiment import Experiment, grid_name
 from vsr.experiments.formatting import clock, count
 from vsr.experiments.hosts import Launch, detect_peer_loss, find_launch
 from vsr.experiments.memory import explain_out_of_memory, needs_of_experiment, require_memory
+from vsr.experiments.options import EvolveOptions, RunOptions
 from vsr.experiments.ranks import middle
 from vsr.experiments.shipped import EXPERIMENT, find_config, source_of
 from vsr.experiments.stopping import EXIT_CODE, exit_if_interrupted, graceful_shutdown, on_interrupt
@@ -56,35 +57,12 @@ LOOK_AGAIN = 0.01
 """How often the host looks whether a generation is done or the user asked to stop [s]."""
 
 
-@dataclass(frozen=True)
-class RunOptions:
-    """What the command line gives, of one run or of several."""
-
-    config: str
-    settings: tuple[str, ...] = ()
-    seeds: int | None = None
-    seed: int | None = None
-    out: str | None = None
-    resume: bool = False
-    device: str | None = None
-
-    def all_settings(self) -> list[str]:
-        """`--set`, and `--seeds` and `--seed` as further ones."""
-        if self.seeds is not None and self.seed is not None:
-            raise UserError("--seeds and --seed: give one of them; --seeds 10 means 0 to 9, --seed 3 just that one")
-        seeds = self.seeds if self.seed is None else [self.seed]
-        return [*self.settings, *([] if seeds is None else [f"seeds={seeds}"])]
-
-
-@dataclass(frozen=True)
-class EvolveOptions(RunOptions):
-    """One run, maybe on several hosts."""
-
-    coordinator: str | None = None
-    processes: int | None = None
-    process: int | None = None
-    report: bool = False
-    """whether to write a page about the run at its end"""
+def all_settings(options: RunOptions) -> list[str]:
+    """`--set`, and `--seeds` and `--seed` as further ones."""
+    if options.seeds is not None and options.seed is not None:
+        raise UserError("--seeds and --seed: give one of them; --seeds 10 means 0 to 9, --seed 3 just that one")
+    seeds = options.seeds if options.seed is None else [options.seed]
+    return [*options.settings, *([] if seeds is None else [f"seeds={seeds}"])]
 
 
 class _Stop(Exception):
@@ -170,7 +148,7 @@ def _given(options: EvolveOptions) -> Path:
 
 def _experiment(options: EvolveOptions) -> Experiment:
     """Of a file, or of a run, whichever of its files has it."""
-    given, settings = _given(options), options.all_settings()
+    given, settings = _given(options), all_settings(options)
     if not given.is_dir():
         return load_experiment(given, settings, run_plugins=True)
     check_run(given)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +31,7 @@ from vsr.experiments.landscape.table import (
     search,
     seconds_of_part,
 )
+from vsr.experiments.options import LandscapeOptions
 from vsr.experiments.plot.figures import FORMATS
 from vsr.experiments.shipped import ENDINGS, LANDSCAPE, find_config
 from vsr.experiments.stopping import on_interrupt
@@ -39,23 +39,6 @@ from vsr.experiments.storage.files import target_file, without_nan, write_text
 from vsr.scene import precision
 
 MAP = "map.png"
-
-
-@dataclass(frozen=True)
-class LandscapeOptions:
-    """As the command line gives them."""
-
-    given: str
-    settings: tuple[str, ...] = ()
-    out: str | None = None
-    limit: int | None = None
-    query: tuple[str, ...] = ()
-    best: int = 5
-    robot: str | None = None
-    plot: str | None = None
-    as_json: bool = False
-    device: str | None = None
-    trust_plugins: bool = False
 
 
 def landscape_command(options: LandscapeOptions) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
@@ -12,6 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from vsr.drawing.painter import Look
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.console import busy, warn
+from vsr.experiments.options import PlayOptions
 from vsr.experiments.play.film import (
     GIF_RATE,
     MP4_RATE,
@@ -28,28 +28,6 @@ from vsr.experiments.storage.files import replace_when_closed, target_file, writ
 from vsr.experiments.storage.runs import trust_plugins
 
 FORMATS = (".html", ".mp4", ".gif", ".png")
-
-
-@dataclass(frozen=True)
-class PlayOptions:
-    """Options of `vsr play`."""
-
-    given: tuple[str, ...]
-    """robots' files and run folders"""
-    seconds: float
-    """how long their episodes are [s]"""
-    out: str | None
-    color: str = "area"
-    palette: str = "original"
-    grains: str = "height"
-    """what they are colored by"""
-    overlays: tuple[str, ...] = ()
-    seed: int | None = None
-    generations: tuple[int, ...] = ()
-    cells: tuple[str, ...] = ()
-    """of runs, each shown; by default the best kept"""
-    trust_plugins: bool = False
-    """whether code that files and runs bring along is run"""
 
 
 def play(options: PlayOptions) -> Path:

@@ -16,13 +16,12 @@ import numpy as np
 
 from vsr.drawing.chambers import pressure_scale, walls
 from vsr.drawing.colors import DARK, GRAIN_QUANTITIES, LIGHTNESS, MATERIALS, SCALES
-from vsr.drawing.faces import parts_outside_fluid
+from vsr.drawing.faces import faces_of, parts_outside_fluid
 from vsr.drawing.grains import RecordedGrains, grain_scale
 from vsr.drawing.outlines import FACES
 from vsr.drawing.overlays import OVERLAYS, description, sensor_marks
 from vsr.drawing.painter import WALL, Look
 from vsr.drawing.recording import Recording, size_word
-from vsr.drawing.shown_objects import faces_of
 from vsr.environment import Environment
 from vsr.experiments.play.recordings import RecordedRobot
 from vsr.terrain import HeightField

@@ -15,8 +15,7 @@ from PIL import Image
 
 from vsr.drawing.outlines import FACES
 from vsr.drawing.painter import Look
-from vsr.drawing.recording import Recording
-from vsr.drawing.rest import at_rest
+from vsr.drawing.recording import Recording, at_rest
 from vsr.experiments.play.page import page
 from vsr.experiments.play.recordings import RecordedRobot
 from vsr.experiments.reach.solving import VariantResult

@@ -27,7 +27,7 @@ from vsr.experiments.storage.statistics import (
     write_statistics,
 )
 
-ASIDE = ".damaged"
+ASIDE = ".corrupted"
 """How the names of files that could not be read end, once they are replaced."""
 
 

@@ -249,7 +249,7 @@ def _no_record(data: Any) -> str:
 
 
 def _located_in_block(read: Any) -> Any:
-    """What is read, with faults told by their place in the whole file."""
+    """What is read, with faults reported at their place in the whole file."""
     try:
         return read()
     except ConfigError as error:

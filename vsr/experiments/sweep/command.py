@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from vsr.experiments.config.loading import load_variants
 from vsr.experiments.config.problems import ConfigError, Problem, UserError
 from vsr.experiments.console import busy, say, warn
-from vsr.experiments.evolve.command import RunOptions
+from vsr.experiments.evolve.command import all_settings
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.formatting import count
+from vsr.experiments.options import SweepOptions
 from vsr.experiments.shipped import EXPERIMENT, find_config
 from vsr.experiments.sweep.folder import (
     Sweep,
@@ -30,18 +31,6 @@ from vsr.experiments.sweep.summary import FINISHED, Line, show_sweep, summarize,
 
 MOST_FAULTY = 50
 """Combinations whose faults are reported; more would only repeat them."""
-
-
-@dataclass(frozen=True)
-class SweepOptions(RunOptions):
-    """Runs of several values, here or on a cluster."""
-
-    sweeps: tuple[str, ...] = ()
-    executor: str = "local"
-    jobs: int = 1
-    slurm: tuple[str, ...] = ()
-    trust_plugins: bool = False
-    """whether code that a sweep's folder brings along is run to show its state"""
 
 
 class Unfinished(UserError):
@@ -66,7 +55,7 @@ def sweep(options: SweepOptions) -> Path:
         start = True
     executor = _executor(options, plan) if start else None
     if start and not is_sweep(folder):
-        write_sweep(plan, options.config, options.all_settings())
+        write_sweep(plan, options.config, all_settings(options))
     queued = states_on_cluster(read_jobs(plan.path))
     names = [name for name in plan.unfinished() if name not in queued] if start else []
     if executor is not None:
@@ -81,7 +70,7 @@ def sweep(options: SweepOptions) -> Path:
 
 def plan_sweep(options: SweepOptions) -> Sweep:
     """Every combination as an experiment; raises ConfigError with the faults of all of them."""
-    settings = options.all_settings()
+    settings = all_settings(options)
     if not options.sweeps:
         raise UserError(
             "--sweep: missing; give values, such as --sweep optimizer.population_size=50,100, or the folder of a sweep"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from vsr.experiments.config.problems import UserError
 from vsr.experiments.console import say
 from vsr.experiments.devices import prepare
 from vsr.experiments.memory import needs_of_training, require_memory
+from vsr.experiments.options import TrainOptions
 from vsr.experiments.stopping import EXIT_CODE, graceful_shutdown, on_interrupt
 from vsr.experiments.storage.files import write_arrays, write_json
 from vsr.experiments.train.pictures import plot_curve, write_film
@@ -32,33 +33,6 @@ FULL = 10_000, 0.02
 SKY, EGO = (36, 18), (12, 12)
 """Pixels of the cameras: the policy takes means over blocks of them, so the paper's would only cost time."""
 SETTINGS, CURVE, SEARCH, POLICY = "settings.json", "curve.json", "search.npz", "policy.npz"
-
-
-@dataclass(frozen=True)
-class TrainOptions:
-    """Options of `vsr train`."""
-
-    generations: int
-    population: int
-    grains: int
-    duration: float
-    trials: int
-    seed: int
-    out: str
-    resume: bool
-    film: bool
-    device: str | None
-
-    @property
-    def lasting(self) -> dict[str, Any]:
-        """Settings that a run cannot change when it goes on."""
-        kept = ("population", "grains", "duration", "trials", "seed")
-        return {name: value for name, value in asdict(self).items() if name in kept}
-
-    @property
-    def radius(self) -> float:
-        """Of grains [m]."""
-        return FULL[1] * (FULL[0] / self.grains) ** (1 / 3)
 
 
 class Stopped(UserError):
@@ -75,15 +49,16 @@ def train(options: TrainOptions) -> None:
     prepare(options.device)
     require_memory("vsr train", needs_of_training(options.population, options.trials, options.grains))
     settings = EvolutionStrategy(population_size=options.population)
-    scenario = bulldozing.scenario(options.grains, radius=options.radius, duration=options.duration, seed=options.seed)
+    radius = FULL[1] * (FULL[0] / options.grains) ** (1 / 3)  # of grains [m]
+    scenario = bulldozing.scenario(options.grains, radius=radius, duration=options.duration, seed=options.seed)
     scenario = replace(scenario, sky=replace(scenario.sky, pixels=SKY), eye=replace(scenario.eye, pixels=EGO))
     first_key, search_key, key = jax.random.split(jax.random.key(options.seed), 3)
     inputs = features(scenario, bulldozing.observe(scenario, bulldozing.reset(key, scenario)))
     search = start(search_key, first_genes(first_key, len(inputs)))
     if (folder / SEARCH).exists():
         search = _stored(folder, search, curve)
-    write_json(folder / SETTINGS, {**options.lasting, "radius": options.radius, "genes": len(search.mean)})
-    say(f"{options.grains} grains of {1000 * options.radius:.0f} mm, {scenario.pace.substeps} steps an action")
+    write_json(folder / SETTINGS, {**_lasting(options), "radius": radius, "genes": len(search.mean)})
+    say(f"{options.grains} grains of {1000 * radius:.0f} mm, {scenario.pace.substeps} steps an action")
     for generation in range(len(curve), options.generations):
         with on_interrupt(_standing(folder, generation)):
             began = time.perf_counter()
@@ -103,6 +78,11 @@ def train(options: TrainOptions) -> None:
     say(f"written to {folder}")
 
 
+def _lasting(options: TrainOptions) -> dict[str, Any]:
+    """Options that a training keeps when it is resumed."""
+    return {name: getattr(options, name) for name in ("population", "grains", "duration", "trials", "seed")}
+
+
 def _folder(options: TrainOptions) -> tuple[Path, list[dict[str, Any]]]:
     """Where the run is, and what it has done so far."""
     folder = Path(options.out)
@@ -115,7 +95,7 @@ def _folder(options: TrainOptions) -> tuple[Path, list[dict[str, Any]]]:
     if not settings.is_file():
         raise UserError(f"--out {folder}: there is no {SETTINGS}, so there is no run to go on with")
     before = _read(settings, dict)
-    changed = [name for name, value in options.lasting.items() if before.get(name) != value]
+    changed = [name for name, value in _lasting(options).items() if before.get(name) != value]
     if changed:
         given = ", ".join(f"--{name} {before.get(name)}" for name in changed)
         raise UserError(f"--out {folder}: the run was begun with {given}; give the same")

@@ -11,9 +11,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from PIL import Image
 
-from vsr.drawing.machines import looking, paint
 from vsr.envs.machines.bulldozing import GOAL, Bulldozing, pose_at
-from vsr.envs.machines.cameras import Eye
+from vsr.envs.machines.cameras import Eye, looking, paint
 from vsr.experiments.plot.figures import paper_style, save_figure
 from vsr.experiments.storage.files import replace_when_closed
 from vsr.experiments.train.policy import Film

@@ -7,12 +7,12 @@ import sys
 import threading
 import time
 import webbrowser
-from dataclasses import dataclass
 from pathlib import Path
 
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.console import say, warn
 from vsr.experiments.devices import prepare
+from vsr.experiments.options import WatchOptions
 from vsr.experiments.stopping import graceful_shutdown
 from vsr.experiments.storage.run_folder import check_run, is_free
 from vsr.experiments.watch.following import Follower
@@ -21,21 +21,6 @@ from vsr.experiments.watch.server import open_server
 
 LOOK_AGAIN = 0.1
 """How often the command looks whether it is to stop [s]."""
-
-
-@dataclass(frozen=True)
-class WatchOptions:
-    """Options of `vsr watch`."""
-
-    run: str
-    port: int
-    seconds: float
-    """how long an episode of the best robot is [s]"""
-    open_page: bool = False
-    wait: bool = False
-    """for a folder that is not there yet"""
-    trust_plugins: bool = False
-    """whether code that the run brings along is run"""
 
 
 def watch(options: WatchOptions) -> None:

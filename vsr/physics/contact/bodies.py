@@ -1,6 +1,6 @@
-"""What contacts act on: vertices of voxels, rigid bodies, and what never moves.
+"""Sides of contacts: vertices of voxels, rigid bodies, and what never moves.
 
-Contacts are a table of all vertices against all rigid bodies, or a list. Both tell how fast their two sides part, how
+Contacts are a table of all vertices against all rigid bodies, or a list. Both give how fast their two sides part, how
 readily they yield, and take impulses. Arrays are those of vsr.physics.contact.vectors.
 """
 
@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.compute.materialize import materialize
+from vsr.compute.xla import materialize
 from vsr.physics.contact.vectors import beside, carried, dot, moment, summed
 
 BOLDNESS = 1.25

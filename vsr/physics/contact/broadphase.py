@@ -1,7 +1,7 @@
-"""Which vertices are near which voxels: a list of fixed length, made anew every few substeps.
+"""Broad phase: vertices and voxels that are near each other, a list of fixed length, made anew every few substeps.
 
-A pair is listed if the vertex is within a skin of the box around the voxel, whose sides are along the axes. What finds
-no place is counted, and the count fails the simulation (vsr.physics.failure.Failure.crowded).
+A pair is listed if the vertex is within a skin of the box around the voxel, whose sides are along the axes. Pairs
+over the capacity are counted, and the count fails the simulation (vsr.physics.failure.Failure.contact_overflow).
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from vsr.physics.contact.vectors import beside, look_up
 SKIN = 0.15
 """How far from a voxel's box vertices are listed, in sides of voxels."""
 LEAST_CAPACITY = 16
-"""Even the smallest bodies have so many places for pairs."""
+"""Of lists of pairs, also for the smallest bodies."""
 CORNER_CAPACITY = 24
 """For corners of the ground that are near voxels."""
 
 
 class CandidatePairs(NamedTuple):
-    """Vertices and voxels that may touch; m places."""
+    """Vertices and voxels that may touch; capacity m."""
 
     point: Array
     """number of the vertex, or of a corner of the ground, (m,)"""
     cell: Array
     """number of the voxel, (m,)"""
     counts: Array
-    """False for places that are empty, (m,)"""
+    """False for slots that are empty, (m,)"""
     overflow: Array
-    """pairs that found no place in any list so far, ()"""
+    """pairs that exceeded the capacity of a list so far, ()"""
 
 
 def no_pairs(capacity: int) -> CandidatePairs:
@@ -101,7 +101,7 @@ def boxes(position: Array, lattice: Lattice, skin: Array) -> tuple[Array, Array]
 
 
 def _compressed(near: Array, before: CandidatePairs) -> CandidatePairs:
-    """The first pairs of a table (p, c), as many as there are places for."""
+    """The first pairs of a table (p, c), as many as the capacity allows."""
     capacity, cells = before.point.shape[0], near.shape[1]
     count = jnp.cumsum(near.reshape(-1, *near.shape[2:]).astype(jnp.int32), 0)
     wanted = beside(np.arange(1, capacity + 1, dtype=np.int32), count, 1)

@@ -1,6 +1,6 @@
 """All contacts of one step: found, solved, and given to rigid bodies and to the vertices of voxels.
 
-Every array may have further axes at the end (vsr.compute.batch_last): robots lie side by side.
+Every array may have further axes at the end (vsr.compute.xla): robots lie side by side.
 """
 
 from __future__ import annotations
@@ -14,10 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.compute.batch_last import batch_last
-from vsr.compute.materialize import materialize
+from vsr.compute.xla import batch_last, materialize
 from vsr.environment import Environment
-from vsr.physics.contact.blocks import ground_corners
 from vsr.physics.contact.bodies import Nodes, Speeds
 from vsr.physics.contact.broadphase import CandidatePairs
 from vsr.physics.contact.convex import Placed, place
@@ -38,6 +36,7 @@ from vsr.physics.contact.narrowphase import (
 from vsr.physics.contact.solids import Solids, SolidState, flown, pushed
 from vsr.physics.contact.solver import Contact, Counts, Impulse, no_impulse, solve
 from vsr.physics.contact.vectors import look_up, one_hot, summed, widened
+from vsr.physics.contact.voxels import ground_corners
 from vsr.physics.contract import ContactBody
 
 ITERATIONS = 3

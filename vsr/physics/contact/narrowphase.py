@@ -9,10 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.compute.materialize import materialize
 from vsr.compute.vector import split
+from vsr.compute.xla import materialize
 from vsr.environment.surfaces import combined_friction, combined_restitution, ground
-from vsr.physics.contact.blocks import points_in_blocks
 from vsr.physics.contact.bodies import Bodies, BodySide, Nodes, OnNodes, Rows, Table
 from vsr.physics.contact.broadphase import CandidatePairs
 from vsr.physics.contact.convex import FAR, Placed, points_in
@@ -20,7 +19,7 @@ from vsr.physics.contact.lattices import Lattice, outward_of
 from vsr.physics.contact.pairs import Manifold, flat_pairs, round_pairs
 from vsr.physics.contact.solver import Contact
 from vsr.physics.contact.vectors import beside, largest, look_up, one_hot
-from vsr.physics.contact.voxels import point_in_voxel, weights_at
+from vsr.physics.contact.voxels import point_in_voxel, points_in_blocks, weights_at
 from vsr.terrain import Blocks
 from vsr.terrain.base import AnyTerrain
 

@@ -1,4 +1,4 @@
-"""How deep bodies are inside each other, for the beginning of an episode: contact assumes that bodies hardly overlap.
+"""Overlap of bodies at the beginning of an episode: contact assumes that bodies hardly overlap.
 
 Two convex bodies are apart if they are apart along one of a few directions (separating axes): the normals of their
 faces and, in 3-D, those across two edges. If they are not, the least overlap along these is how far one of them must
@@ -14,11 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.physics.contact.blocks import points_in_blocks
 from vsr.physics.contact.convex import Placed, place
 from vsr.physics.contact.solids import Solids, SolidState
 from vsr.physics.contact.vectors import cross, dot, unit
-from vsr.physics.contact.voxels import face_planes
+from vsr.physics.contact.voxels import face_planes, points_in_blocks
 from vsr.physics.contract import ContactBody
 from vsr.terrain import Blocks
 

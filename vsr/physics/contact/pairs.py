@@ -25,7 +25,7 @@ TINY = 1e-12
 
 
 class Manifold(NamedTuple):
-    """Where pairs of bodies meet; k places for every pair."""
+    """Contact points of pairs of bodies; k for every pair."""
 
     normal: Array
     """from the second to the first, (dimension, k, m)"""

@@ -25,7 +25,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.compute.materialize import iterate, materialize
+from vsr.compute.xla import iterate, materialize
 from vsr.environment.surfaces import BOUNCE_SPEED, SLOP
 from vsr.physics.contact.bodies import Sides, Speeds
 from vsr.physics.contact.vectors import dot
@@ -341,7 +341,7 @@ def _undo(
     inward = jnp.minimum(share * (along - duration * dot(parting, normal)), 0)
     sticks = jnp.sqrt(dot(impulse.drag, impulse.drag)) <= STICKS * contact.friction * impulse.press
     # Forces that stay the same through a step move by half of what their impulse would at its begin. Those of springs
-    # do not: there the way that was gone tells.
+    # do not: there the distance moved decides.
     pressed = dragged = 0.5 * share
     if not contact.sides.rigid:
         inward = jnp.maximum(inward, -jnp.maximum(contact.depth - LEFT, 0.0))

@@ -1,4 +1,4 @@
-"""Things that robots touch, as something that moves in a world with robots (vsr.world.coupling.System).
+"""Objects that robots touch, as a system of a world with robots (vsr.world.coupling.System).
 
 It knows rigid bodies, and bodies made of voxels : soft objects and further robots. It lets all of them touch
 each other, the ground and the robots, and robots themselves if they are asked to.
@@ -15,10 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.compute.batch_last import batch_last
 from vsr.compute.implementation import KERNELS, Implementation, chosen
+from vsr.compute.xla import batch_last
 from vsr.environment.model import Environment, as_exact
-from vsr.physics.contact.blocks import ground_corners
 from vsr.physics.contact.broadphase import CORNER_CAPACITY, capacity_for, list_pairs, may_touch, no_pairs
 from vsr.physics.contact.contact_step import Lists, Resolve, resolving, slots
 from vsr.physics.contact.convex import place
@@ -26,12 +25,13 @@ from vsr.physics.contact.lattices import Lattice, joined, lattice_of, nodes_of
 from vsr.physics.contact.solids import Solids, SolidState
 from vsr.physics.contact.solver import Impulse
 from vsr.physics.contact.voxel_bodies import ObjectMotion, VoxelBody, soft_motion
+from vsr.physics.contact.voxels import ground_corners
 from vsr.physics.contract import ContactBody
 from vsr.physics.failure import Failure, most_severe
 from vsr.physics.telemetry import EXPLOSION_SPEED, failure_of
 
 STRIDE = 3
-"""Substeps of robots from one meeting to the next: substeps are as short as springs need, which contacts do not."""
+"""Substeps of robots from one contact step to the next: springs need short substeps, contacts do not."""
 
 
 @jax.tree_util.register_dataclass
@@ -86,7 +86,7 @@ class Objects:
     capacity: int | None = field(default=None, metadata={"static": True})
     """for vertices near voxels; if None, enough unless a body is crumpled up"""
     stride: int = field(default=STRIDE, metadata={"static": True})
-    """substeps of robots from one meeting to the next, at most"""
+    """substeps of robots from one contact step to the next, at most"""
     implementation: Implementation = field(default="auto", metadata={"static": True})
     """of contacts"""
     cover: ClassVar[float] = 0.0

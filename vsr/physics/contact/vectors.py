@@ -1,6 +1,6 @@
 """Arrays of contact: vectors have their components on the FIRST axis, and every array may have further axes at the END.
 
-Then robots lie side by side in memory (vsr.compute.batch_last), which is fast, and sums run over leading axes.
+Then robots lie side by side in memory (vsr.compute.xla), which is fast, and sums run over leading axes.
 """
 
 from __future__ import annotations

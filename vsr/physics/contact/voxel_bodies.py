@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.compute.matrix import product
+from vsr.compute.linear import product
 from vsr.environment import Environment
 from vsr.physics.contract import ContactBody, Engine
 
@@ -71,7 +71,7 @@ class ObjectMotion(NamedTuple):
 
 
 def soft_motion(body: ContactBody) -> ObjectMotion:
-    """Of a body made of voxels: its vertices, all of them alike, as one thing."""
+    """Of a body made of voxels: its vertices, all of them alike, as one object."""
     vertices, rest = body.vertices, body._replace(state=body.engine.rest_state(body.model)).vertices
     dimension = vertices.position.shape[-1]
     exists = vertices.exists.reshape(-1)

@@ -1,6 +1,5 @@
 """EvoGym's point masses: its springs, limits, contact and friction, restated as arrays (docs/tasks.md)."""
 
-from vsr.physics.evogym.ground import GroundCells
-from vsr.physics.evogym.model import EvogymModel, EvogymObject, EvogymState
+from vsr.physics.evogym.model import EvogymModel, EvogymObject, EvogymState, GroundCells
 
 __all__ = ["EvogymModel", "EvogymObject", "EvogymState", "GroundCells"]

@@ -11,11 +11,10 @@ import numpy as np
 from jax import Array
 
 from vsr.lattice.box import grid_positions
-from vsr.physics.evogym.ground import outer_edges
 from vsr.physics.evogym.law import ACTUATOR, RIGID, SIDE, SOFT
-from vsr.physics.evogym.model import EvogymModel
+from vsr.physics.evogym.model import EvogymModel, outer_edges
 from vsr.physics.points.assembly import layer_of_corners
-from vsr.physics.points.gather import nodes_of_corners
+from vsr.physics.points.geometry import nodes_of_corners
 from vsr.robot.material import Material
 
 

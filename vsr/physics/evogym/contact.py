@@ -13,11 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.compute.materialize import materialize
 from vsr.compute.vector import Vector, dot, minus, plus, times
+from vsr.compute.xla import materialize
 from vsr.environment import Environment
 from vsr.environment.surfaces import ground as line_below
-from vsr.physics.evogym.ground import GroundCells, code_at, has_edge
 from vsr.physics.evogym.law import (
     CONTACT,
     CONTACT_DAMPING,
@@ -28,6 +27,7 @@ from vsr.physics.evogym.law import (
     PARALLEL,
     SIDE,
 )
+from vsr.physics.evogym.model import GroundCells, code_at, has_edge
 from vsr.robot.corners import RING
 
 NEIGHBORS = {corner: (RING[place - 1], RING[(place + 1) % 4]) for place, corner in enumerate(RING)}
@@ -93,12 +93,12 @@ def touch(
     chosen, normal, depth = materialize(point[0], (chosen, normal, jnp.where(hit, depth, 0)))
     push, shared = contact_force(depth, normal, speed)
     push, shared = materialize(point[0], (times(hit.astype(depth.dtype), push), shared))
-    # Half of the reaction for each end of the edge that was met, which is that corner's edge or the one before.
-    met = chosen + jnp.roll(chosen, 1, 0)
-    on_quad = times(-0.5, tuple(jnp.broadcast_to(part, met.shape) for part in shared))
+    # Half of the reaction for each end of the edge that was crossed, which is that corner's edge or the one before.
+    crossed = chosen + jnp.roll(chosen, 1, 0)
+    on_quad = times(-0.5, tuple(jnp.broadcast_to(part, crossed.shape) for part in shared))
     if quad_speed is not None:
         on_quad = plus(on_quad, times(-0.5 * CONTACT_DAMPING * dot(normal, quad_speed), normal))
-    return Touch(push, times(met, on_quad))
+    return Touch(push, times(crossed, on_quad))
 
 
 def contact_force(depth: Array, normal: Vector, speed: Vector) -> tuple[Vector, Vector]:
@@ -116,14 +116,14 @@ def cross(first: Vector, second: Vector) -> Array:
 
 
 def _cross_each_other(p: Vector, q: Vector, a: Vector, other: Vector) -> Array:
-    """Whether the line from p to q meets one from a on; not if they are nearly parallel."""
+    """Whether the line from p to q crosses one from a on; not if they are nearly parallel."""
     one, apart = minus(q, p), minus(a, p)
     size = cross(one, other)
     safe = jnp.where(jnp.abs(size) < PARALLEL, 1, size)
     along, across = cross(apart, other) / safe, cross(apart, one) / safe
     low, high = -CROSSING_TOLERANCE, 1 + CROSSING_TOLERANCE
-    meet = (along >= low) & (along <= high) & (across >= low) & (across <= high)
-    return meet & (jnp.abs(size) >= PARALLEL)
+    crossing = (along >= low) & (along <= high) & (across >= low) & (across <= high)
+    return crossing & (jnp.abs(size) >= PARALLEL)
 
 
 def _inside(point: Vector, quad: Vector) -> Array:
@@ -138,10 +138,10 @@ def _inside(point: Vector, quad: Vector) -> Array:
 
 
 def between_boxes(boxes: Boxes, often: Array) -> Vector:
-    """Forces on the corners of voxels from each other, (4, b); often: how often each meets each, (b, b)."""
+    """Forces on the corners of voxels from each other, (4, b); often: how often each touches each, (b, b)."""
     # Axes: corner of a voxel (4), voxel, other voxel that it is in; corners of the other come before all.
     quad, quad_speed = (tuple(_round(part)[:, None, None] for part in vector) for vector in (boxes.corner, boxes.drift))
-    met = touch(
+    touched = touch(
         tuple(part[:, :, None] for part in boxes.corner),
         _ends(tuple(part[:, :, None] for part in boxes.corner)),
         tuple(part[:, :, None] for part in boxes.drift),
@@ -151,8 +151,8 @@ def between_boxes(boxes: Boxes, often: Array) -> Vector:
         _may_touch(boxes, often),
     )
     weight = often.reshape(*often.shape, *(1,) * (boxes.outer.ndim - 2))
-    on_points = tuple((weight * part).sum(2) for part in met.point)
-    return plus(on_points, tuple(_round((weight * part).sum((1, 2))) for part in met.quad))
+    on_points = tuple((weight * part).sum(2) for part in touched.point)
+    return plus(on_points, tuple(_round((weight * part).sum((1, 2))) for part in touched.quad))
 
 
 def _may_touch(boxes: Boxes, often: Array) -> Array:
@@ -163,7 +163,7 @@ def _may_touch(boxes: Boxes, often: Array) -> Array:
 
 
 def any_inside(boxes: Boxes, often: Array) -> Array:
-    """Whether some corner is in a voxel that it may meet, of any robot of a batch, ()."""
+    """Whether some corner is in a voxel that it may touch, of any robot of a batch, ()."""
     quad = tuple(_round(part)[:, None, None] for part in boxes.corner)
     inside = _inside(tuple(part[:, :, None] for part in boxes.corner), quad)
     return (inside & _may_touch(boxes, often)).any()
@@ -228,8 +228,8 @@ def _ground_in_boxes(boxes: Boxes, ground: GroundCells, origin: Vector) -> Vecto
     still = tuple(jnp.zeros_like(part) for part in point)
     quad, quad_speed = (tuple(_round(part)[:, None, None] for part in vector) for vector in (boxes.corner, boxes.drift))
     outer = boxes.outer[:, None, None]
-    met = touch(point, ends, still, quad, quad_speed, outer, (code > 16) & boxes.surface)
-    return tuple(_round(part.sum((1, 2))) for part in met.quad)
+    touched = touch(point, ends, still, quad, quad_speed, outer, (code > 16) & boxes.surface)
+    return tuple(_round(part.sum((1, 2))) for part in touched.quad)
 
 
 def with_line(boxes: Boxes, environment: Environment, origin: Vector) -> Vector:

@@ -10,20 +10,18 @@ import numpy as np
 from jax import Array
 
 from vsr.compute.implementation import Implementation
-from vsr.compute.rotation import rotation_by, turn
+from vsr.compute.vector import rotation_by, turn
 from vsr.environment import Environment
 from vsr.environment.model import as_exact
-from vsr.physics.contract import X_AND_UP, Engine, Hull, OwnBody, RigidParts, SpringEnds, Vertices
+from vsr.physics.contract import X_AND_UP, Engine, Hull, OwnBody, RigidParts, SpringEnds, Vertices, VoxelMotion
 from vsr.physics.evogym.assembly import EvogymMaterials, assemble_evogym
-from vsr.physics.evogym.ground import code_at
 from vsr.physics.evogym.law import SIDE, SUBSTEP
-from vsr.physics.evogym.model import EvogymModel, EvogymObject, EvogymState, Moving
+from vsr.physics.evogym.model import EvogymModel, EvogymObject, EvogymState, Moving, code_at
 from vsr.physics.evogym.step import batched_advance
 from vsr.physics.points import geometry
 from vsr.physics.points.assembly import layers_needed, most_layers
-from vsr.physics.points.telemetry import failure, telemetry
+from vsr.physics.points.geometry import failure, telemetry
 from vsr.physics.telemetry import EXPLOSION_SPEED, Telemetry, through_intervals
-from vsr.physics.voxel_motion import VoxelMotion
 from vsr.robot.material import Material
 from vsr.terrain.blocks import Cells
 
@@ -172,8 +170,8 @@ class EvogymEngine(Engine):
 
     def own_bodies(self, model: EvogymModel, state: EvogymState) -> tuple[OwnBody, ...]:
         return tuple(
-            OwnBody(item.name, item.body, EvogymState(now.position, now.velocity, now.drift, state.unstable))
-            for item, now in zip(model.objects, state.objects, strict=True)
+            OwnBody(one.name, one.body, EvogymState(now.position, now.velocity, now.drift, state.unstable))
+            for one, now in zip(model.objects, state.objects, strict=True)
         )
 
     def with_own_bodies(self, state: EvogymState, bodies: tuple[EvogymState, ...]) -> EvogymState:
@@ -185,8 +183,8 @@ class EvogymEngine(Engine):
         return parts._replace(springs=np.ones((len(parts.slot), 2), bool))
 
 
-def _at_start(item: EvogymObject) -> Moving:
-    """A thing at rest where it starts."""
-    position = item.start + jnp.broadcast_to(item.body.rest_position, (*item.body.node_mass.shape, 2))
+def _at_start(one: EvogymObject) -> Moving:
+    """An object at rest where it starts."""
+    position = one.start + jnp.broadcast_to(one.body.rest_position, (*one.body.node_mass.shape, 2))
     still = jnp.zeros_like(position)
     return Moving(position, still, still)

@@ -2,17 +2,78 @@
 
 Arrays are laid out as for our own point masses (vsr.physics.points.model): cells (rows, columns), the lowest first,
 nodes one more each way, a layer more where voxels touch only at a corner.
+
+Ground is a fixed grid of cells (`GroundCells`): which cell a point is in, and which of its edges are outside.
+
+The robot and all objects of its world lie side by side in one grid (`joint`), so that one program moves them all. Nodes
+of the bodies follow each other along x, which leaves one empty column of cells between two bodies.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
-from vsr.physics.evogym.ground import GroundCells
+EDGES = 4
+"""Bottom, right, top, left: bits of a cell's code, the lowest first."""
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class GroundCells:
+    """Cells of the size of a voxel, the lowest left one at the origin."""
+
+    code: Array
+    """0 for an empty cell, else 16 and a bit for each edge that has no neighbor, (rows, columns)"""
+
+    @staticmethod
+    def of(solid: np.ndarray | Array) -> GroundCells:
+        """From True for solid cells, (rows, columns), the lowest first; inside or outside `jit`."""
+        solid = jnp.asarray(solid, bool)
+        return GroundCells(jnp.where(solid, 16 + edge_bits(outer_edges(solid)), 0).astype(jnp.int32))
+
+
+def outer_edges(present: Array) -> Array:
+    """True for the bottom, right, top and left edges of voxels that have no neighbor there, (4, rows, columns)."""
+    padded = jnp.pad(present, 1)
+    rows, columns = present.shape
+    around = [(0, 1), (1, 2), (2, 1), (1, 0)]
+    beside = jnp.stack([padded[row : row + rows, column : column + columns] for row, column in around])
+    return present & ~beside
+
+
+def edge_bits(outer: Array) -> Array:
+    """Flags of edges as one number, (4, ...) -> (...)."""
+    return sum(outer[edge].astype(jnp.int32) << edge for edge in range(EDGES))  # pyright: ignore[reportReturnType]
+
+
+def code_at(ground: GroundCells, row: Array, column: Array) -> Array:
+    """Codes of cells by their numbers, 0 outside the grid; further axes of the ground go with the last of the numbers.
+
+    A point that is not finite is nowhere.
+    """
+    rows, columns = ground.code.shape[:2]
+    inside = (row >= 0) & (row < rows) & (column >= 0) & (column < columns)
+    # NaN is not inside, so that it never becomes an index.
+    row, column = (jnp.where(inside, number, 0).astype(jnp.int32) for number in (row, column))
+    batch = ground.code.shape[2:]
+    if all(size == 1 for size in batch):
+        found = ground.code.reshape(rows, columns)[row, column]
+    else:
+        lanes = (jax.lax.broadcasted_iota(jnp.int32, batch, axis) for axis in range(len(batch)))
+        found = ground.code[(row, column, *lanes)]
+    return jnp.where(inside, found, 0)
+
+
+def has_edge(code: Array, edge: int) -> Array:
+    """Whether an edge of cells is outside."""
+    return (code >> edge) & 1 > 0
 
 
 @jax.tree_util.register_dataclass
@@ -102,3 +163,97 @@ class EvogymState:
     """whether more of its voxels overlapped at some time than EvoGym allows, ()"""
     objects: tuple[Moving, ...] = ()
     """as in the model"""
+
+
+class Joint(NamedTuple):
+    """All bodies of a world; c and n as for models, of the grid that holds them all."""
+
+    layer: Array
+    """(layers, corners, c)"""
+    inverse_mass: Array
+    """(layers, n)"""
+    node_mass: Array
+    """(layers, n)"""
+    stiffness: Array
+    """(6, c)"""
+    horizontal: Array
+    """c"""
+    vertical: Array
+    """c"""
+    rigid: Array
+    """c"""
+    outer: Array
+    """(4, c)"""
+    voxel_side: Array
+    """()"""
+    owner: np.ndarray
+    """whose every cell is: 0 for the robot, then the objects in their order, c"""
+    columns: tuple[int, ...]
+    """of cells of every body"""
+
+
+def joint(models: Sequence[EvogymModel], batch: tuple[int, ...]) -> Joint:
+    """The first is the robot; batch: further axes of all arrays."""
+
+    def cells(of: Callable[[EvogymModel], Array], before: int) -> Array:
+        return beside([of(model) for model in models], before, 1, batch)
+
+    def nodes(of: Callable[[EvogymModel], Array]) -> Array:
+        return beside([_with_layers(of(model), layers) for model in models], 1, 0, batch)
+
+    rows = max(model.present.shape[0] for model in models)
+    layers = max(model.layer.shape[0] for model in models)
+    columns = tuple(model.present.shape[1] for model in models)
+    owner = np.concatenate([np.full((rows, width + 1), number) for number, width in enumerate(columns)], 1)[:, :-1]
+    layer = cells(lambda model: _with_layers(model.layer, layers), 2)
+    # Corners of empty cells see the first layer, those between bodies too.
+    nowhere = layer.sum(0) == 0
+    layer = layer.at[0].set(jnp.where(nowhere, 1, layer[0]))
+    return Joint(
+        layer=layer,
+        inverse_mass=nodes(lambda model: model.inverse_mass),
+        node_mass=nodes(lambda model: model.node_mass),
+        stiffness=cells(lambda model: model.stiffness, 1),
+        horizontal=cells(lambda model: model.horizontal, 0),
+        vertical=cells(lambda model: model.vertical, 0),
+        rigid=cells(lambda model: model.rigid, 0),
+        outer=cells(lambda model: model.outer, 1),
+        voxel_side=models[0].voxel_side,
+        owner=owner,
+        columns=columns,
+    )
+
+
+def beside(parts: Sequence[Array], before: int, gap: int, batch: tuple[int, ...]) -> Array:
+    """Arrays of several bodies along x, 0 where there is none; before: axes before rows and columns, of equal length.
+
+    gap: empty columns between two.
+    """
+    rows = max(part.shape[before] for part in parts)
+    padded = []
+    for number, part in enumerate(parts):
+        part = jnp.broadcast_to(part, (*part.shape[: before + 2], *batch))
+        room = (0, rows - part.shape[before]), (0, gap if number + 1 < len(parts) else 0)
+        padded.append(jnp.pad(part, [(0, 0)] * before + list(room) + [(0, 0)] * len(batch)))
+    return jnp.concatenate(padded, before + 1)
+
+
+def apart(nodes: Array, models: Sequence[EvogymModel]) -> list[Array]:
+    """What `beside` did to arrays of nodes, undone, (layers, n, ...) each."""
+    found, first = [], 0
+    for model in models:
+        layers, rows, columns = model.node_mass.shape[:3]
+        found.append(nodes[:layers, :rows, first : first + columns])
+        first += columns
+    return found
+
+
+def nodes_beside(parts: Sequence[Array], models: Sequence[EvogymModel], batch: tuple[int, ...]) -> Array:
+    """Arrays of nodes of several bodies as one, (layers, n, ...)."""
+    layers = max(model.layer.shape[0] for model in models)
+    return beside([_with_layers(part, layers) for part in parts], 1, 0, batch)
+
+
+def _with_layers(values: Array, layers: int) -> Array:
+    """With empty layers at the end."""
+    return jnp.pad(values, [(0, layers - values.shape[0])] + [(0, 0)] * (values.ndim - 1))

@@ -12,7 +12,6 @@ import jax.numpy as jnp
 from jax import Array
 
 from vsr.compute.vector import Vector, times
-from vsr.physics.evogym.joint import Joint
 from vsr.physics.evogym.law import (
     LARGEST_TARGET,
     LONGEST,
@@ -24,7 +23,7 @@ from vsr.physics.evogym.law import (
     SHORTEST,
     SMALLEST_TARGET,
 )
-from vsr.physics.evogym.model import EvogymModel
+from vsr.physics.evogym.model import EvogymModel, Joint
 
 ENDS = ((0, 1), (1, 3), (3, 2), (2, 0), (0, 3), (1, 2))
 """Corners at both ends of every spring; the edges go round counter-clockwise."""

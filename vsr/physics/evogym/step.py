@@ -18,17 +18,24 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.compute.batch_last import batch_last
-from vsr.compute.materialize import materialize
 from vsr.compute.vector import Vector, join, minus, plus, split, times
+from vsr.compute.xla import batch_last, materialize
 from vsr.environment import Environment
 from vsr.physics.evogym import contact, springs
 from vsr.physics.evogym.contact import Boxes
-from vsr.physics.evogym.ground import GroundCells
-from vsr.physics.evogym.joint import Joint, apart, beside, joint, nodes_beside
 from vsr.physics.evogym.law import DRAG, FLOOR, FLOOR_FRICTION, FRICTION_SCALE, SIDE
-from vsr.physics.evogym.model import EvogymModel, EvogymState, Moving
-from vsr.physics.points.gather import corners_of_nodes, nodes_of_corners
+from vsr.physics.evogym.model import (
+    EvogymModel,
+    EvogymState,
+    GroundCells,
+    Joint,
+    Moving,
+    apart,
+    beside,
+    joint,
+    nodes_beside,
+)
+from vsr.physics.points.geometry import corners_of_nodes, nodes_of_corners
 
 COMPONENTS = 3
 """Axis of vectors' components, after layers and nodes."""
@@ -53,7 +60,7 @@ class Setting(NamedTuple):
     node: Array
     """number of every corner's node, (4, cells)"""
     times: Array
-    """how often voxels meet, (cells, cells)"""
+    """how often voxels touch, (cells, cells)"""
     environment: Environment
     ground: GroundCells | None
     origin: Vector
@@ -79,7 +86,7 @@ def _advance(
     batch = np.broadcast_shapes(
         *(leaf.shape[leaf.ndim - batch_axes :] for leaf in jax.tree.leaves((model, environment, state, control)))
     )
-    models = (model, *(item.body for item in model.objects))
+    models = (model, *(one.body for one in model.objects))
     setting = _setting(models, environment, state, control, batch)
 
     def body(_: int, now: tuple[Motion, Array]) -> tuple[Motion, Array]:
@@ -94,7 +101,7 @@ def _advance(
     vectors = plus(motion.position, setting.shift), motion.velocity, motion.drift
     position, velocity, drift = (apart(join(vector, COMPONENTS), models) for vector in vectors)
     robot, *objects = zip(position, velocity, drift, strict=True)
-    return EvogymState(*robot, unstable=unstable, objects=tuple(Moving(*item) for item in objects))
+    return EvogymState(*robot, unstable=unstable, objects=tuple(Moving(*one) for one in objects))
 
 
 def _setting(

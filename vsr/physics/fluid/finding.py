@@ -11,9 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.compute.components import beside, label_components
-from vsr.physics.fluid.law import NO_LIMIT
-from vsr.physics.fluid.model import FluidNumbers
+from vsr.compute.grid import beside, label_components
+from vsr.physics.fluid.law import NO_LIMIT, FluidNumbers
 from vsr.physics.fluid.surface import SIDES
 from vsr.physics.fluid.voxels import side_steps
 from vsr.robot.fluid import Fluid

@@ -1,4 +1,4 @@
-"""What a pump and the fluid do: the pressure at the port as a function of the drive and of the volume.
+"""Chambers as arrays, and the law of pump and fluid: pressure at the port as a function of drive and volume.
 
 The drive of a chamber is a pressure [Pa], or a volume [m³] that the fluid would have by itself. With V the chamber's
 volume, V₀ that at rest, and outside pressure p₀:
@@ -8,15 +8,67 @@ volume, V₀ that at rest, and outside pressure p₀:
     gas by volume     p = p₀ (drive / V - 1)
 
 Pressures end at the limits, as at a relief valve. Where pressure is driven and the added volume has limits, K holds
-those. The energy's slope is -p, so that equilibria are its minima. All arrays are (chambers, ...).
+those. The energy's derivative by the volume is -p, so that equilibria are its minima. All arrays are (chambers, ...).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+import jax
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.physics.fluid.model import FluidNumbers
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class FluidNumbers:
+    """What fluids are and how they are driven; one array a number, of materials or of chambers. SI units."""
+
+    density: Array
+    """[kg/m³]"""
+    port: Array
+    """height in the world at which the pressure is that of the pump [m]"""
+    by_volume: Array
+    """1 where volume is driven, 0 where pressure is"""
+    is_gas: Array
+    """1 for a gas"""
+    low_pressure: Array
+    """[Pa], hugely negative where there is no limit"""
+    high_pressure: Array
+    """[Pa], huge likewise"""
+    low_added: Array
+    """volume over that at rest, hugely negative where there is no limit"""
+    high_added: Array
+    """likewise"""
+    bulk_modulus: Array
+    """[Pa]"""
+    outside_pressure: Array
+    """[Pa]"""
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Chambers:
+    """The chambers of one body; capacity m, some of which may be empty, c the axes of cells, n those of nodes."""
+
+    member: Array
+    """1 for the voxels of each chamber, (m, c)"""
+    walls: Array
+    """1 for faces of fluid voxels that bound their chamber, in the order of `SIDES`, (faces, c)"""
+    numbers: FluidNumbers
+    """of each chamber, (m,)"""
+    rest_volume: Array
+    """[m³], 0 for an empty place, (m,)"""
+    depth: Array
+    """of a 2-D body across its plane [m], (); 1 in 3-D"""
+    fluid_mass: Array
+    """of the fluid that nodes carry along; its weight acts through the walls [kg], (layers, n)"""
+    follows: Array
+    """1 for nodes amid the fluid, which have no mass and go where their neighbors go, (layers, n)"""
+    leaks: Array
+    """whether a face to the outside has no membrane, ()"""
+
 
 NO_LIMIT = 1e30
 """Stands for infinity, which times an empty chamber's volume would not be a number."""
@@ -44,7 +96,7 @@ def pressure(numbers: FluidNumbers, rest_volume: Array, drive: Array, volume: Ar
 
 
 def energy(numbers: FluidNumbers, rest_volume: Array, drive: Array, volume: Array) -> Array:
-    """Of pump and fluid without its weight [J]: minus its slope in the volume is the pressure."""
+    """Of pump and fluid without its weight [J]: minus its derivative by the volume is the pressure."""
     rest = _not_nothing(rest_volume)
     # Beyond the volume at which the pressure reaches a limit, it stays.
     smallest = _volume_at(numbers, rest, drive, numbers.high_pressure)

@@ -15,7 +15,7 @@ from jax import Array
 
 from vsr.compute.vector import Vector, plus, times
 from vsr.physics.fluid import law
-from vsr.physics.fluid.model import Chambers
+from vsr.physics.fluid.law import Chambers
 from vsr.physics.fluid.surface import RULES, SIDES
 
 

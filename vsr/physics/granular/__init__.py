@@ -1,8 +1,7 @@
 """Granular matter: discs and balls with friction, among bodies and robots that push them and are pushed."""
 
-from vsr.physics.granular.bodies import Body, Pose, Reaction, at_rest
+from vsr.physics.granular.bodies import Body, Fixed, Pose, Reaction, Steady, at_rest, driven, fixed, free
 from vsr.physics.granular.model import Box, GrainState
-from vsr.physics.granular.motions import Fixed, Steady, driven, fixed, free
 from vsr.physics.granular.system import Grains, GrainsSeen, grains_of
 
 __all__ = [

@@ -65,7 +65,7 @@ class BedCost(NamedTuple):
     compared: int
     """grains that are looked at to find the neighbors of one"""
     comparisons: float
-    """with places for neighbors, over all grains and steps"""
+    """with the capacity for neighbors, over all grains and steps"""
 
 
 def bed_cost(sand: Sand, dimension: int, gravity: float) -> BedCost:

@@ -2,18 +2,21 @@
 
 What a body does to grains they do to it, with the opposite sign: a free body moves so, and for a driven one the impulse
 is reported (`Reaction`).
+
+Motions (`fixed`, `driven`) say where a body is at every time.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.compute.matrix import product
+from vsr.compute.linear import product
 from vsr.compute.vector import Vector, dot
 from vsr.sdf import Ridge, distance_and_normal
 
@@ -64,7 +67,7 @@ class Body:
 
 
 class Touch(NamedTuple):
-    """A body as every grain meets it; each (grains,) or a Vector of such."""
+    """A body as every grain touches it; each (grains,) or a Vector of such."""
 
     gap: Array
     """from the grain's surface to the body's, negative inside [m]"""
@@ -84,7 +87,7 @@ class Reaction(NamedTuple):
 
 
 def touch(body: Body, pose: Pose, between: Vector, radius: Array) -> Touch:
-    """How grains meet a body; between: from its origin to the grains' centers [m]."""
+    """How grains touch a body; between: from its origin to the grains' centers [m]."""
     if isinstance(body.shape, Ridge):  # the ground does not turn
         distance, normal = distance_and_normal(body.shape, between)
     else:
@@ -182,3 +185,69 @@ def turn_by(angle: Array) -> Array:
     zero = jnp.zeros_like(x)
     across = jnp.array([[zero, -z, y], [z, zero, -x], [-y, x, zero]])
     return jnp.eye(3, dtype=angle.dtype) + jnp.sin(size) * across + (1 - jnp.cos(size)) * product(across, across)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Fixed:
+    """Not at all."""
+
+    at: Pose
+
+    def pose(self, time: Array) -> Pose:
+        return self.at
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Steady:
+    """With the velocity and the spin of its first pose, from a time on."""
+
+    start: Pose
+    begin: Array | float = 0.0
+    """[s]; before, it stands still"""
+
+    def pose(self, time: Array) -> Pose:
+        moving = time >= self.begin
+        elapsed = jnp.maximum(time - self.begin, 0)
+        return Pose(
+            position=self.start.position + elapsed * self.start.velocity,
+            rotation=product(turn_by(elapsed * self.start.spin), self.start.rotation),
+            velocity=jnp.where(moving, self.start.velocity, 0),
+            spin=jnp.where(moving, self.start.spin, 0),
+        )
+
+
+def fixed(shape: Any, position: Sequence[float], friction: float = 0.5) -> Body:
+    """A body that stands still, its origin at a position [m]."""
+    return Body(shape, jnp.asarray(friction, float), Fixed(at_rest(jnp.asarray(position, float))))
+
+
+def driven(
+    shape: Any,
+    position: Sequence[float],
+    velocity: Sequence[float],
+    friction: float = 0.5,
+    *,
+    spin: Sequence[float] | None = None,
+    begin: float = 0.0,
+) -> Body:
+    """A body that moves steadily from a time on [s]; position [m], velocity [m/s], spin [rad/s]."""
+    pose = at_rest(jnp.asarray(position, float))
+    pose = replace(pose, velocity=jnp.asarray(velocity, float))
+    if spin is not None:
+        pose = replace(pose, spin=jnp.asarray(spin, float))
+    return Body(shape, jnp.asarray(friction, float), Steady(pose, jnp.asarray(begin, float)))
+
+
+def free(
+    shape: Any, position: Sequence[float], mass: float, inertia: float | Sequence[float], friction: float = 0.5
+) -> Body:
+    """A body that grains and gravity move, its center of mass at a position [m]; mass [kg], inertia [kg m²]."""
+    return Body(
+        shape,
+        jnp.asarray(friction, float),
+        at_rest(jnp.asarray(position, float)),
+        jnp.asarray(mass, float),
+        jnp.asarray(inertia, float),
+    )

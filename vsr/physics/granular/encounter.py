@@ -11,11 +11,22 @@ from jax import Array
 from vsr.compute.vector import Vector, minus, plus, split, times
 from vsr.environment import Environment
 from vsr.physics.contract import ContactBody
-from vsr.physics.granular.bodies import Body, Pose, Reaction, Touch, at_rest, moment, pushed, reaction, speed_at, touch
+from vsr.physics.granular.bodies import (
+    Body,
+    Fixed,
+    Pose,
+    Reaction,
+    Touch,
+    at_rest,
+    moment,
+    pushed,
+    reaction,
+    speed_at,
+    touch,
+)
 from vsr.physics.granular.cells import difference, put_back
 from vsr.physics.granular.contact import answered, at_surface
 from vsr.physics.granular.model import GrainModel, GrainState, each, inertia_factor
-from vsr.physics.granular.motions import Fixed
 from vsr.physics.granular.robots import Standing, on_grains, on_robot, quantized, speed_of_faces, standing
 from vsr.sdf import Ridge
 
@@ -143,7 +154,7 @@ class Encounter:
 def encounter(
     grains: GrainModel, environment: Environment, state: GrainState, robots: tuple[ContactBody, ...], duration: float
 ) -> Encounter:
-    """Who meets whom in a step [s]; lists must hold."""
+    """All contacts of a step [s]; lists must hold."""
     solids, poses = _solids(grains, environment, state)
     radius = each(grains.radius, state)
     touches = tuple(

@@ -60,7 +60,7 @@ class _Of(NamedTuple):
 
 
 class _KernelBody(NamedTuple):
-    """One body as grains meet it in a step."""
+    """One body as grains touch it in a step."""
 
     gap: Any
     """[m], (n,); None of ground that a lane works out for itself"""
@@ -124,7 +124,7 @@ class _Outside(NamedTuple):
 
 
 class _Moved(NamedTuple):
-    """What only the last launch tells."""
+    """What only the last launch gives."""
 
     position: Any
     received: Any
@@ -391,7 +391,7 @@ def _program(grains: GrainModel, plan: _Plan, lanes: int, inputs: Any, results: 
         after = plus(after, own.vector(outside.velocity))
     mine.put(velocity_after, after)
     if spin_after is not None:
-        inertia = _inertia(plan, numbers)
+        inertia = inertia_factor(plan.dimension) * numbers.mass * numbers.radius * numbers.radius
         turned = tuple(w + part / inertia for w, part in zip(own.vector(known.spin), turn, strict=True))
         mine.put(spin_after, turned if outside.spin is None else plus(turned, own.vector(outside.spin)))
     if moved is not None:
@@ -404,10 +404,6 @@ def _program(grains: GrainModel, plan: _Plan, lanes: int, inputs: Any, results: 
 def _in_slot(lanes: _Lanes, number: Any, slot: Any) -> Any:
     """A number of pairs: of each, or the same for all."""
     return triton.load(number.at[slot, lanes.row], mask=lanes.active, other=1) if _is_table(number) else number
-
-
-def _inertia(plan: _Plan, numbers: _Of) -> Any:
-    return inertia_factor(plan.dimension) * numbers.mass * numbers.radius * numbers.radius
 
 
 def _pair_answer(

@@ -94,7 +94,7 @@ def samples_needed(voxel_side: float, radius: float, dimension: int) -> int:
 
 
 def contacts_needed(cells: tuple[int, ...], samples: int) -> int:
-    """Places for grains that touch one robot: for a body that fills its grid and is buried, and then some."""
+    """Capacity for grains that touch one robot: for a body that fills its grid and is buried, and then some."""
     dimension = len(cells)
     faces = 2 * sum(math.prod(cells) // size for size in cells)
     return max(32, 3 * faces * samples ** (dimension - 1))
@@ -183,7 +183,7 @@ def _carried(contacts: RobotContacts, number: Array, sample: Array, face: Array)
 def standing(
     grains: GrainModel, state: GrainState, robot: ContactBody, contacts: RobotContacts, duration: float
 ) -> Standing:
-    """How listed grains and faces meet now."""
+    """Contacts of listed grains and faces now."""
     hull = robot.hull
     faces = _faces(robot.model.present.shape, grains.samples)
     held = contacts.number >= 0

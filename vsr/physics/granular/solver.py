@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.compute.materialize import materialize
 from vsr.compute.vector import Vector, dot, join, minus, plus, split, times
+from vsr.compute.xla import materialize
 from vsr.environment.surfaces import combined_friction
 from vsr.physics.granular.bodies import inverse_effective_mass, moment
 from vsr.physics.granular.cells import difference

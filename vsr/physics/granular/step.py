@@ -17,8 +17,8 @@ from vsr.compute.vector import split
 from vsr.environment import Environment
 from vsr.physics.contract import ContactBody, Engine
 from vsr.physics.granular.bodies import Reaction, moved
+from vsr.physics.granular.cells import has_moved, listed, where_needed
 from vsr.physics.granular.encounter import Encounter, encounter
-from vsr.physics.granular.listing import has_moved, listed, where_needed
 from vsr.physics.granular.model import GrainModel, GrainState
 from vsr.physics.granular.robots import list_contacts, robot_has_moved
 from vsr.physics.granular.solver import Solved, solve
@@ -29,26 +29,28 @@ def step(
 ) -> tuple[GrainState, tuple[ContactBody, ...], tuple[Reaction, ...]]:
     """Grains and robots a step [s] later, and what grains did to each body; robots have moved on their own before."""
     state = _listed(grains, state, robots)
-    met = encounter(grains, environment, state, robots, duration)
+    contact = encounter(grains, environment, state, robots, duration)
     implementation = chosen(grains.implementation, state.position.dtype)
-    solved = solve(met) if implementation == "xla" else _solved_by_kernel(met, implementation == "interpreted")
+    solved = solve(contact) if implementation == "xla" else _solved_by_kernel(contact, implementation == "interpreted")
     bodies = split(solved.body_impulse, 1)
     free = tuple(
-        moved(pose, duration) for body, pose in zip(met.solids, met.poses_after(bodies), strict=True) if body.is_free
+        moved(pose, duration)
+        for body, pose in zip(contact.solids, contact.poses_after(bodies), strict=True)
+        if body.is_free
     )
-    pushed = met.robots_after(tuple(split(part, 0) for part in solved.robots))
-    return _after(met, solved, free), pushed, met.reactions(bodies)
+    pushed = contact.robots_after(tuple(split(part, 0) for part in solved.robots))
+    return _after(contact, solved, free), pushed, contact.reactions(bodies)
 
 
-def _solved_by_kernel(met: Encounter, interpret: bool) -> Solved:
+def _solved_by_kernel(contact: Encounter, interpret: bool) -> Solved:
     from vsr.physics.granular import kernel  # Pallas takes 0.1 s to load, which commands that use no GPU can do without
 
-    return kernel.solve(met, interpret=interpret)
+    return kernel.solve(contact, interpret=interpret)
 
 
-def _after(met: Encounter, solved: Solved, free: tuple[Any, ...]) -> GrainState:
+def _after(contact: Encounter, solved: Solved, free: tuple[Any, ...]) -> GrainState:
     """The state at the end of a step; free: the bodies that move freely."""
-    state = met.state
+    state = contact.state
     return replace(
         state,
         position=solved.position,
@@ -63,8 +65,8 @@ def _after(met: Encounter, solved: Solved, free: tuple[Any, ...]) -> GrainState:
         robots=tuple(
             replace(contacts, impulse=part) for contacts, part in zip(state.robots, solved.robots, strict=True)
         ),
-        time=state.time + met.duration,
-        lasted=jnp.full_like(state.lasted, met.duration),
+        time=state.time + contact.duration,
+        lasted=jnp.full_like(state.lasted, contact.duration),
     )
 
 
@@ -80,9 +82,9 @@ def _listed(grains: GrainModel, state: GrainState, robots: tuple[ContactBody, ..
 
         def again(constants: Any, changing: Any, engine: Engine = robot.engine) -> Any:
             grains, state, model, robot_state = constants
-            met = ContactBody(engine, model, robot_state)
+            robot = ContactBody(engine, model, robot_state)
             contacts, overflow = changing
-            contacts, missed = list_contacts(grains, state, met, contacts)
+            contacts, missed = list_contacts(grains, state, robot, contacts)
             return contacts, jnp.maximum(overflow, missed.astype(overflow.dtype))
 
         needed = anew | robot_has_moved(grains, robot, contacts)

@@ -96,7 +96,7 @@ def pressing(state: GrainState) -> Array:
 
 
 def slots_needed(dimension: int, ratio: float) -> int:
-    """Places for neighbors of a grain; ratio: smallest radius over largest.
+    """Capacity for neighbors of a grain; ratio: smallest radius over largest.
 
     In 2-D as many as small discs find room around a large one, at the farthest where they are listed, and one more for
     those pressed into each other; in 3-D by experience.
@@ -115,25 +115,25 @@ def candidates_needed(dimension: int, ratio: float) -> int:
 
 
 def overflow_advice(grains: GrainModel, overflow: Array, capacity: int = 0) -> str:
-    """What to do about grains that found no place.
+    """Advice where lists overflowed.
 
-    beyond: as in GrainState; places: that contacts of a robot have.
+    overflow: as in GrainState; capacity: of the list of contacts of a robot.
     """
     candidates, neighbors, contacts, over = (int(number) for number in overflow)
     advice = []
     if neighbors:
         advice.append(
-            f"up to {neighbors} neighbors had no place: set `neighbors` to {grains.slots + neighbors} or more"
+            f"up to {neighbors} neighbors exceeded the list: set `neighbors` to {grains.slots + neighbors} or more"
         )
     if candidates:
         wanted = grains.candidates + candidates
         advice.append(f"up to {candidates} candidates were not looked at: set `candidates` to {wanted} or more")
     if contacts:
-        advice.append(f"{contacts} contacts with a robot had no place: set `contacts` to {capacity + contacts} or more")
-    if over:
         advice.append(
-            f"{over} grains too many stood over one part of a face: it is folded, or stretched beyond measure"
+            f"{contacts} contacts with a robot exceeded the list: set `contacts` to {capacity + contacts} or more"
         )
+    if over:
+        advice.append(f"{over} grains too many stood over one part of a face: it is folded, or stretched too far")
     return "; ".join(advice)
 
 

@@ -14,9 +14,9 @@ from jax import Array
 from vsr.compute.implementation import KERNELS, Implementation, chosen
 from vsr.environment.model import Environment, as_exact
 from vsr.lattice.integrators import FORCE_EVALUATION_OFFSET
+from vsr.physics.points.geometry import telemetry
 from vsr.physics.points.model import PointModel, PointState
 from vsr.physics.points.reference import batched_advance, plain_advance, step_inputs, target_side
-from vsr.physics.points.telemetry import telemetry
 from vsr.physics.telemetry import Telemetry, through_intervals
 
 

@@ -28,8 +28,8 @@ from vsr.physics.fluid.finding import (
     find_chambers,
     springs_of_faces,
 )
-from vsr.physics.fluid.model import Chambers
-from vsr.physics.points.gather import corners_of_nodes, nodes_of_corners
+from vsr.physics.fluid.law import Chambers
+from vsr.physics.points.geometry import corners_of_nodes, nodes_of_corners
 from vsr.physics.points.model import DEFAULT_INTEGRATOR, PointModel
 from vsr.physics.points.springs import spring_corners
 from vsr.robot.corners import corner_steps

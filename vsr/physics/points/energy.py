@@ -14,12 +14,11 @@ from vsr.environment import Environment
 from vsr.physics.actuation import inward_energy
 from vsr.physics.contract import Energies
 from vsr.physics.fluid import voxels
-from vsr.physics.points.breaking import by_class
 from vsr.physics.points.fluid import chamber_drive
-from vsr.physics.points.gather import corners_of_nodes
+from vsr.physics.points.geometry import corners_of_nodes
 from vsr.physics.points.model import PointModel, PointState
 from vsr.physics.points.reference import target_side
-from vsr.physics.points.springs import rest_length, spring_lengths, turns
+from vsr.physics.points.springs import by_class, rest_length, spring_lengths, turns
 
 
 def energies(

@@ -10,21 +10,30 @@ import numpy as np
 from jax import Array
 
 from vsr.compute.implementation import Implementation
-from vsr.compute.rotation import rotation_by, turn
+from vsr.compute.vector import rotation_by, turn
 from vsr.environment import Environment
-from vsr.physics.contract import X_AND_UP, ChambersSeen, Energies, Engine, Hull, RigidParts, SpringEnds, Vertices
+from vsr.physics.contract import (
+    X_AND_UP,
+    ChambersSeen,
+    Energies,
+    Engine,
+    Hull,
+    RigidParts,
+    SpringEnds,
+    Vertices,
+    VoxelMotion,
+)
 from vsr.physics.failure import Failure, empty_or
 from vsr.physics.points import geometry
 from vsr.physics.points.advance import advance_through, beyond_kernel
 from vsr.physics.points.assembly import PointMaterials, assemble_points, layers_needed, most_layers
-from vsr.physics.points.breaking import broken_springs
 from vsr.physics.points.energy import energies
 from vsr.physics.points.fluid import chambers_seen
+from vsr.physics.points.geometry import failure
 from vsr.physics.points.model import DEFAULT_INTEGRATOR, PointModel, PointState
+from vsr.physics.points.springs import broken_springs
 from vsr.physics.points.stability import longest_substep
-from vsr.physics.points.telemetry import failure
 from vsr.physics.telemetry import EXPLOSION_SPEED, Telemetry
-from vsr.physics.voxel_motion import VoxelMotion
 from vsr.robot.material import Material
 
 

@@ -10,7 +10,7 @@ from vsr.compute.vector import Vector, split
 from vsr.lattice.integrators import NodeState
 from vsr.physics.contract import ChambersSeen
 from vsr.physics.fluid import law, voxels
-from vsr.physics.points.gather import corners_of_nodes, nodes_of_corners
+from vsr.physics.points.geometry import corners_of_nodes, nodes_of_corners
 from vsr.physics.points.model import PointModel, PointState
 
 ROUNDS = 2

@@ -1,4 +1,8 @@
-"""Shapes and motions of bodies of point masses, ours and EvoGym's. One robot; use `vmap` for many."""
+"""Shapes, motions and telemetry of bodies of point masses, ours and EvoGym's. One robot; use `vmap` for many.
+
+Values go between nodes (on lattice vertices) and voxel corners by slicing and joining only; there further axes may
+follow. Corners are numbered by their bits (vsr.robot.corners).
+"""
 
 from __future__ import annotations
 
@@ -9,16 +13,47 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from vsr.compute.grid import overlap
 from vsr.compute.vector import split
 from vsr.environment import Environment
 from vsr.environment.surfaces import ground
-from vsr.physics.contract import Hull, SpringEnds, Vertices
-from vsr.physics.points.breaking import all_intact
-from vsr.physics.points.gather import corners_of_nodes, nodes_of_corners
+from vsr.physics.contract import Hull, SpringEnds, Vertices, VoxelMotion
 from vsr.physics.points.model import PointModel, PointState
-from vsr.physics.points.springs import spring_corners
-from vsr.physics.voxel_motion import VoxelMotion
+from vsr.physics.points.springs import all_intact, spring_corners
+from vsr.physics.telemetry import EXPLOSION_SPEED, Telemetry, failure_of, fastest_speed
 from vsr.robot.corners import corner_steps
+
+
+def corners_of_nodes(nodes: Array, layer: Array, dimension: int) -> Array:
+    """Each voxel's view of its corners, (layers, n, ...) -> (corners, c, ...); layer: see PointModel."""
+
+    def of_layer(one: Array) -> Array:
+        cells = [size - 1 for size in one.shape[:dimension]]
+        return jnp.stack(
+            [
+                one[tuple(slice(step, step + size) for step, size in zip(steps, cells, strict=True))]
+                for steps in corner_steps(dimension)
+            ]
+        )
+
+    if nodes.shape[0] == 1:
+        return of_layer(nodes[0])
+    return sum(of_layer(nodes[i]) * layer[i] for i in range(nodes.shape[0]))  # pyright: ignore[reportReturnType]
+
+
+def nodes_of_corners(corners: Array, layer: Array, dimension: int) -> Array:
+    """Values of corners added up at their nodes, (corners, c, ...) -> (layers, n, ...)."""
+
+    def total(values: Array) -> Array:
+        folded = values.reshape(*(2,) * dimension, *values.shape[1:])
+        for _ in range(dimension):  # one corner axis after the other is folded into the axis of cells it steps along
+            folded = overlap(folded[0], folded[1], dimension - 1)
+        return folded
+
+    layers = layer.shape[0]
+    if layers == 1:
+        return total(corners)[None]
+    return jnp.stack([total(corners * layer[i]) for i in range(layers)])
 
 
 class PointBody(Protocol):
@@ -169,3 +204,18 @@ def pushed_at_hull(model: PointBody, impulses: Array) -> Array:
 def spring_ends(dimension: int) -> list[SpringEnds]:
     """The springs of a voxel, each between two centers of masses."""
     return [(kind, first, -1, second, -1) for kind, first, second in spring_corners(dimension)]
+
+
+def telemetry(model: PointBody, state: Points, substep: float) -> Telemetry:
+    """Of one state, (layers, n); substep: that led there [s]."""
+    corners = nodes_of_corners(jnp.broadcast_to(model.present, model.layer.shape[1:]), model.layer, model.dimension)
+    return Telemetry(corners * state.position[..., -1], failure(model, state, fastest_speed(model.voxel_side, substep)))
+
+
+def failure(model: PointBody, state: Points, fastest: Array | float = EXPLOSION_SPEED) -> Array:
+    """What befell every node, (layers, n); fastest: see vsr.physics.telemetry.fastest_speed [m/s]."""
+    dimension, layer = model.dimension, model.layer
+    inverted = size(corners_of_nodes(state.position, layer[..., None], dimension), dimension) <= 0
+    of_corners = jnp.broadcast_to(inverted * model.present, layer.shape[1:])
+    turned = nodes_of_corners(of_corners, layer, dimension) > 0
+    return failure_of((state.position.sum(-1),), state.velocity, turned, fastest)

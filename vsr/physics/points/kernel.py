@@ -1,4 +1,4 @@
-"""Springs of voxels in the lanes of a GPU kernel (vsr.lattice.launch): a lane per node, in every layer.
+"""Springs of voxels in the lanes of a GPU kernel (vsr.lattice.kernel): a lane per node, in every layer.
 
 A node sees the voxels around it, up to 8 in 3-D, and in each the other corners. Two nodes may share several voxels,
 each with a spring between them, which are one spring here: stiffness, damping and tension at length 0 add up.
@@ -22,12 +22,22 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.compute.unrolled import TOGETHER, repeat
 from vsr.compute.vector import Vector, join, minus, plus, split, times
+from vsr.compute.xla import TOGETHER, repeat
 from vsr.lattice.grid import kind
 from vsr.lattice.integrators import NodeState
-from vsr.lattice.kernel import are_in_grid, places_of, strides
-from vsr.lattice.launch import Arithmetic, KernelInputs, LaneOrder, Launcher, Look, LookUp, present_first
+from vsr.lattice.kernel import (
+    Arithmetic,
+    KernelInputs,
+    LaneOrder,
+    Launcher,
+    Look,
+    LookUp,
+    are_in_grid,
+    places_of,
+    present_first,
+    strides,
+)
 from vsr.lattice.law import joint_pull
 from vsr.lattice.step import StepInputs
 from vsr.physics.actuation import inward_forces
@@ -36,7 +46,7 @@ from vsr.robot.corners import corner_steps
 
 Steps = tuple[int, ...]
 LAYER_BITS = 2
-"""That tell a layer: there are four at most."""
+"""That hold the number of a layer: there are four at most."""
 
 
 class VoxelNumbers(NamedTuple):
@@ -174,7 +184,7 @@ class VoxelNeighborhood:
         look: Look,
         arithmetic: Arithmetic,
     ) -> Vector:
-        """See vsr.lattice.launch.Neighborhood."""
+        """See vsr.lattice.kernel.Neighborhood."""
         vertex, layer = node % self._vertices, node // self._vertices
         place = places_of(vertex, self.vertices)
         voxels = [self._voxel(layer, place, number, springs, look_up) for number in range(len(self._corners))]

@@ -13,7 +13,7 @@ from typing import ClassVar
 import jax
 from jax import Array
 
-from vsr.physics.fluid.model import Chambers
+from vsr.physics.fluid.law import Chambers
 
 DEFAULT_INTEGRATOR = "verlet"
 """At the cost of semi-implicit Euler, gaits change much less with the substep (docs/3d.md)."""
@@ -83,4 +83,4 @@ class PointState:
     velocity: Array
     """[m/s], (layers, n, dimension)"""
     intact: Array | None = None
-    """False for springs that broke, (springs of a voxel, c), see vsr.physics.points.breaking; None if none can break"""
+    """False for springs that broke, (springs of a voxel, c), see vsr.physics.points.springs; None if none can break"""

@@ -1,7 +1,7 @@
 """Bodies of point masses in plain JAX: runs everywhere, in either precision. The reference for the kernel.
 
 Callers treat one robot and use `vmap`; each `vmap` becomes one more axis at the END of every array (see
-vsr.compute.batch_last).
+vsr.compute.xla).
 """
 
 from __future__ import annotations
@@ -15,20 +15,18 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.compute.batch_last import batch_last
 from vsr.compute.gradients import differentiable_trace
-from vsr.compute.materialize import materialize
 from vsr.compute.vector import Vector, join, plus, split
+from vsr.compute.xla import batch_last, materialize
 from vsr.environment.model import Environment, by_components
 from vsr.environment.surfaces import BOUNCE_SPEED
 from vsr.lattice.integrators import NodeState
 from vsr.lattice.step import StepInputs, move
 from vsr.physics.actuation import inward_force
-from vsr.physics.points.breaking import break_overloaded, by_class, of_classes
 from vsr.physics.points.fluid import chamber_drive, fluid_forces, followed
-from vsr.physics.points.gather import corners_of_nodes, nodes_of_corners
+from vsr.physics.points.geometry import corners_of_nodes, nodes_of_corners
 from vsr.physics.points.model import PointModel, PointState
-from vsr.physics.points.springs import Sides, voxel_forces
+from vsr.physics.points.springs import Sides, break_overloaded, by_class, of_classes, voxel_forces
 
 
 @lru_cache(maxsize=64)

@@ -1,4 +1,4 @@
-"""How long a substep of a body of point masses may be.
+"""The longest stable substep of a body of point masses.
 
 As for square masses (vsr.physics.squares.stability), a body is stable if each of its voxels is alone. The bound
 itself is that of lattices (vsr.lattice.stability).
@@ -37,8 +37,8 @@ def longest_substep(
 def fluid_stiffness(fluid: Fluid, voxel_side: float, dimension: int) -> float:
     """Largest eigenvalue of what a chamber of one voxel adds to the stiffness of its corners [N/m].
 
-    That of K/V ∇V ∇Vᵀ, with K the slope of the pressure in the relative volume; larger chambers have less for their
-    nodes. A pressure that pushes outwards stiffens or softens by about itself times a length.
+    That of K/V ∇V ∇Vᵀ, with K the derivative of the pressure by the relative volume; larger chambers have less for
+    their nodes. A pressure that pushes outwards stiffens or softens by about itself times a length.
     """
     length = voxel_side if dimension == 3 else fluid.depth
     gradient = {2: 2.0, 3: 1.5}[dimension] * length

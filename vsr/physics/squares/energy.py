@@ -14,15 +14,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.compute.rotation import quarter_turn, turn
+from vsr.compute.vector import quarter_turn, turn
 from vsr.environment import Environment
 from vsr.physics.actuation import inward_energy
 from vsr.physics.contract import Energies
-from vsr.physics.squares.actuation import rest_lengths
 from vsr.physics.squares.geometry import MassMotion, mass_motion
 from vsr.physics.squares.limits import limit_rate
-from vsr.physics.squares.model import SquareModel, SquareState
-from vsr.physics.squares.scaffolding import SIDE_ALONG, SIDE_SPRINGS
+from vsr.physics.squares.model import SIDE_ALONG, SIDE_SPRINGS, SquareModel, SquareState
+from vsr.physics.squares.springs import rest_lengths
 
 TINY = 1e-12
 """Keeps what has no length from dividing by zero [m²]."""
@@ -36,7 +35,7 @@ def energies(
     """Of a state under control values; substep: see `limit_rate` [s].
 
     Semi-implicit Euler keeps, of a body with linear springs without error, the energy of positions and of velocities
-    half a substep later. That of velocities as they are swings with every oscillation, by half of it if it is fast.
+    half a substep later. That of velocities as they are varies with every oscillation, by half of it if it is fast.
     """
     control = jnp.clip(control, -1, 1)
 

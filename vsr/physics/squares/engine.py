@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array
 
 from vsr.compute.implementation import KERNELS, Implementation, chosen
-from vsr.compute.rotation import quarter_turn, rotation_by, turn
+from vsr.compute.vector import quarter_turn, rotation_by, turn
 from vsr.environment import Environment
 from vsr.physics.contract import (
     X_AND_UP,
@@ -23,21 +23,18 @@ from vsr.physics.contract import (
     RigidParts,
     SpringEnds,
     Vertices,
+    VoxelMotion,
 )
 from vsr.physics.squares import geometry
 from vsr.physics.squares.advance import advance_through, prepared
-from vsr.physics.squares.assembly import MOST_LAYERS, assemble, layers_needed
+from vsr.physics.squares.assembly import MOST_LAYERS, SquareMaterials, assemble, layers_needed
 from vsr.physics.squares.contact import ground_line, heights_over_ground
 from vsr.physics.squares.energy import energies
-from vsr.physics.squares.gather import clusters_of_masses, masses_of_clusters
+from vsr.physics.squares.geometry import clusters_of_masses, failure, masses_of_clusters
 from vsr.physics.squares.limits import substep_of_limits
-from vsr.physics.squares.materials import SquareMaterials
-from vsr.physics.squares.model import SquareModel, SquareState
-from vsr.physics.squares.scaffolding import CORNER_CELLS, drawn_springs
+from vsr.physics.squares.model import CORNER_CELLS, SquareModel, SquareState, drawn_springs
 from vsr.physics.squares.stability import longest_substep
-from vsr.physics.squares.telemetry import failure
 from vsr.physics.telemetry import EXPLOSION_SPEED, Telemetry
-from vsr.physics.voxel_motion import VoxelMotion
 from vsr.robot.corners import RING, corner_steps
 from vsr.robot.material import Material
 
@@ -55,7 +52,7 @@ class SquareKernel(KernelLayout):
     def packed(self, model: SquareModel, state: SquareState, implementation: Implementation = "auto") -> Any:
         if chosen(implementation, model.mass.dtype) not in KERNELS:
             return state
-        from vsr.physics.squares.gpu.packed import packed
+        from vsr.physics.squares.gpu.launch import packed
 
         return packed(state)
 
@@ -247,7 +244,7 @@ class SquareEngine(Engine):
 
         spin = state.spin + readily * moment(impulses)
         half_turn = 0.5 * (readily * moment(shifts))[..., None]
-        # The Cayley map, as in vsr.physics.squares.integration.move.
+        # The Cayley map, as in vsr.physics.squares.reference.move.
         turned = state.rotation + half_turn * quarter_turn(state.rotation)
         turned = turned + half_turn * quarter_turn(turned)
         turned = turned / (1 + half_turn**2)

@@ -1,4 +1,8 @@
-"""Shapes and motions read off a state: masses, corners, areas, centers, energies. One robot; use `vmap` for many."""
+"""Shapes, motions and telemetry read off a state of square masses. One robot; use `vmap` for many.
+
+Values go between clusters (on lattice vertices) and masses (in voxel corners) by slicing and joining only; there every
+array may have further axes at the end.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +12,43 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.compute.rotation import quarter_turn, turn
-from vsr.physics.squares.gather import masses_of_clusters
-from vsr.physics.squares.model import SquareModel, SquareState
-from vsr.physics.squares.scaffolding import CORNER_SIGNS
+from vsr.compute.grid import overlap
+from vsr.compute.vector import quarter_turn, turn
+from vsr.physics.squares.model import CORNER_CELLS, CORNER_SIGNS, SquareModel, SquareState
+from vsr.physics.telemetry import EXPLOSION_SPEED, Telemetry, failure_of, fastest_speed
+
+
+def corners_of_vertices(vertices: Array) -> Array:
+    """Each voxel's view of the vertices, (rows+1, columns+1, ...) -> (4, rows, columns, ...)."""
+    rows, columns = vertices.shape[0] - 1, vertices.shape[1] - 1
+    return jnp.stack([vertices[r : r + rows, c : c + columns] for r, c in CORNER_CELLS])
+
+
+def vertices_of_corners(corners: Array) -> Array:
+    """Each vertex's view of the voxels around it, (4, rows, columns, ...) -> (4, rows+1, columns+1, ...)."""
+    rest = ((0, 0),) * (corners.ndim - 3)
+    return jnp.stack([jnp.pad(corners[k], ((r, 1 - r), (c, 1 - c), *rest)) for k, (r, c) in enumerate(CORNER_CELLS)])
+
+
+def masses_of_clusters(clusters: Array, in_second_layer: Array) -> Array:
+    """Give every mass its cluster's value, (layers, rows+1, columns+1, ...) -> (4, rows, columns, ...)."""
+    first = corners_of_vertices(clusters[0])
+    if clusters.shape[0] == 1:
+        return first
+    return jnp.where(in_second_layer > 0, corners_of_vertices(clusters[1]), first)
+
+
+def clusters_of_masses(masses: Array, in_second_layer: Array, layers: int) -> Array:
+    """Add up the masses' values, (4, rows, columns, ...) -> (layers, rows+1, columns+1, ...)."""
+
+    def total(corners: Array) -> Array:
+        south_west, south_east, north_east, north_west = corners
+        upper, lower = overlap(south_west, south_east, 1), overlap(north_west, north_east, 1)
+        return overlap(upper, lower, 0)
+
+    if layers == 1:
+        return total(masses)[None]
+    return jnp.stack([total(masses * (1 - in_second_layer)), total(masses * in_second_layer)])
 
 
 class MassMotion(NamedTuple):
@@ -127,3 +164,40 @@ def momentum(model: SquareModel, state: SquareState) -> tuple[Array, Array]:
 def kinetic_energy(model: SquareModel, state: SquareState) -> Array:
     """[J], ()."""
     return 0.5 * (model.cluster_mass * (state.velocity**2).sum(-1) + model.cluster_inertia * state.spin**2).sum()
+
+
+class MassSums(NamedTuple):
+    """Of every cluster's masses; each (layers, rows+1, columns+1)."""
+
+    count: Array
+    offset_x: Array
+    """sum of their centers seen from the cluster's at rest [m]"""
+    offset_y: Array
+
+
+def mass_sums(model: SquareModel) -> MassSums:
+    """How many masses a cluster has, and where."""
+    layers = model.cluster_mass.shape[0]
+    present = jnp.broadcast_to(model.present, model.in_second_layer.shape)
+    parts = present, model.mass_offset[:, :, :, 0], model.mass_offset[:, :, :, 1]
+    return MassSums(*(clusters_of_masses(part, model.in_second_layer, layers) for part in parts))
+
+
+def telemetry(model: SquareModel, state: SquareState, substep: float) -> Telemetry:
+    """Of one state, (layers, rows+1, columns+1); substep: that led there [s]."""
+    sums = mass_sums(model)
+    cosine, sine = state.rotation[..., 0], state.rotation[..., 1]
+    return Telemetry(
+        sums.count * state.position[..., 1] + sine * sums.offset_x + cosine * sums.offset_y,
+        failure(model, state, fastest_speed(model.voxel_side, substep)),
+    )
+
+
+def failure(model: SquareModel, state: SquareState, fastest: Array | float = EXPLOSION_SPEED) -> Array:
+    """What befell every cluster, (layers, rows+1, columns+1); fastest: see vsr.physics.telemetry [m/s]."""
+    whereabouts = (*jnp.moveaxis(state.position, -1, 0), *jnp.moveaxis(state.rotation, -1, 0), state.spin)
+    turned = is_inside_out(tuple(tuple(jnp.moveaxis(mass, -1, 0)) for mass in mass_motion(model, state).center))
+    of_masses = jnp.broadcast_to(turned * model.present, model.in_second_layer.shape)
+    layers = state.spin.shape[0]
+    inverted = clusters_of_masses(of_masses, model.in_second_layer, layers) > 0
+    return failure_of(whereabouts, state.velocity, inverted, fastest)

@@ -1,4 +1,4 @@
-"""What keeps a voxel from collapsing and from turning inside out.
+"""Limits that keep a voxel from collapsing and from turning inside out.
 
 The original stops side-adjacent masses with a rigid, impulsive joint at a least (or greatest) distance. Here a violated
 limit is a damped spring that only pushes away from the limit. Its stiffness belongs to the material, so that another

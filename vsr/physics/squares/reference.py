@@ -1,7 +1,11 @@
 """`advance` in plain JAX: runs everywhere, in either precision. The reference for every other implementation.
 
 Callers treat one robot and use `vmap`; each `vmap` becomes one more axis at the END of every array (see
-vsr.compute.batch_last).
+vsr.compute.xla).
+
+A substep is one of semi-implicit Euler: forces change the velocities, the new velocities move the pose. Angles are kept
+as cosine and sine and turned by the Cayley map, so no substep needs a transcendental function. Every array may have
+further axes at the end, or be the lanes of a kernel.
 """
 
 from __future__ import annotations
@@ -14,12 +18,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.compute.batch_last import batch_last
 from vsr.compute.gradients import differentiable_trace, gradients_needed
-from vsr.compute.materialize import materialize
+from vsr.compute.xla import batch_last, materialize
 from vsr.environment import Environment
 from vsr.environment.model import Sticking
-from vsr.physics.squares.actuation import add_actuation_forces, rest_lengths
 from vsr.physics.squares.contact import (
     Corners,
     Ground,
@@ -34,13 +36,50 @@ from vsr.physics.squares.contact import (
     reach_ahead,
     resolve_contact,
 )
-from vsr.physics.squares.gather import clusters_of_masses, masses_of_clusters
-from vsr.physics.squares.integration import accelerate, move
+from vsr.physics.squares.geometry import clusters_of_masses, masses_of_clusters, telemetry
 from vsr.physics.squares.model import SquareModel, SquareState
-from vsr.physics.squares.springs import Masses, spring_forces
-from vsr.physics.squares.telemetry import telemetry
+from vsr.physics.squares.springs import Masses, add_actuation_forces, rest_lengths, spring_forces
 from vsr.physics.telemetry import Telemetry, through_intervals
 from vsr.terrain.surface import nearest_surface
+
+
+def accelerate(
+    motion: Motion,
+    forces: tuple[Array, Array, Array],
+    inverse_mass: Array,
+    inverse_inertia: Array,
+    fall: Array,
+    decay: tuple[Array, Array],
+    substep: float,
+) -> Motion:
+    """Velocities after a substep of forces.
+
+    forces: x and y [N] and torque [N m]; fall: acceleration of gravity where it acts [m/s²]; decay: factors by which
+    velocity and spin shrink in a substep.
+    """
+    force_x, force_y, torque = forces
+    return Motion(
+        motion.x * decay[0] + substep * force_x * inverse_mass,
+        motion.y * decay[0] + substep * (force_y * inverse_mass - fall),
+        motion.spin * decay[1] + substep * torque * inverse_inertia,
+    )
+
+
+def move(pose: Pose, motion: Motion, nudge: tuple[Array | float, Array | float], substep: float) -> Pose:
+    """The pose after a substep at these velocities; nudge: moved besides, x and y [m]."""
+    half_turn = 0.5 * substep * motion.spin
+    scale = 1 / (1 + half_turn * half_turn)
+    cosine_step, sine_step = (1 - half_turn * half_turn) * scale, 2 * half_turn * scale
+    cosine = pose.cosine * cosine_step - pose.sine * sine_step
+    sine = pose.sine * cosine_step + pose.cosine * sine_step
+    keep_unit = 1.5 - 0.5 * (cosine * cosine + sine * sine)  # round-off must not shrink or stretch the masses
+    return Pose(
+        pose.x + substep * motion.x + nudge[0],
+        pose.y + substep * motion.y + nudge[1],
+        cosine * keep_unit,
+        sine * keep_unit,
+    )
+
 
 ROWS_WORTH_A_CHOICE = 4
 """With fewer rows of clusters little is saved by treating the lowest alone, and a program takes longer to compile."""

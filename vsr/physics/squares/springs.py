@@ -12,6 +12,8 @@ pose. With the unnormalized d = p₂ - p₁ and q = d·d this needs one root and
 its torque on mass 1 is φ (r₁×d), and both are reversed for mass 2.
 
 Every array may have further axes at the end (see vsr.physics.squares.model).
+
+Control values set rest lengths (area actuation) or forces on the masses: +1 shrinks a voxel, -1 enlarges it.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.compute.materialize import materialize
+from vsr.compute.xla import materialize
+from vsr.physics.actuation import inward_force
 from vsr.physics.squares.limits import (
     DAMPING_RATIO,
     TINY,
@@ -31,8 +34,7 @@ from vsr.physics.squares.limits import (
     limit_tension,
     pressure_forces,
 )
-from vsr.physics.squares.model import SquareModel
-from vsr.physics.squares.scaffolding import SIDE_ALONG, SIDE_SPRINGS
+from vsr.physics.squares.model import SIDE_ALONG, SIDE_SPRINGS, SquareModel
 from vsr.robot.springs import SQUARE_GROUPS, Group
 
 
@@ -200,3 +202,21 @@ def _diagonal_forces(model: SquareModel, masses: Masses, rest_length: Array, rat
     )
     outward = pressure_forces(pressure, diagonals)
     return force_x + jnp.stack([outward[0][0], outward[1][0]]), force_y + jnp.stack([outward[0][1], outward[1][1]])
+
+
+def rest_lengths(model: SquareModel, control: Array) -> Array:
+    """Rest length of each kind of spring [m], (kinds, rows, columns, ...), linear in the control on either side.
+
+    control: in [-1, 1], (rows, columns, ...). The ends are the lengths in a voxel of side l sqrt(1 -+ ρ), so the
+    paper's l sqrt(1 - f ρ) holds at f = -1, 0 and 1, and the original's straight lines hold between.
+    """
+    shrunk, rest, enlarged = model.spring_length
+    return rest - jnp.maximum(control, 0) * (rest - shrunk) + jnp.maximum(-control, 0) * (enlarged - rest)
+
+
+def add_actuation_forces(model: SquareModel, masses: Masses, control: Array, forces: Forces) -> Forces:
+    """Add the forces of voxels with force actuation."""
+    if model.max_force is None:
+        return forces
+    force_x, force_y = inward_force(control * model.max_force, (masses.x, masses.y), (0,))
+    return forces._replace(x=forces.x + force_x, y=forces.y + force_y)

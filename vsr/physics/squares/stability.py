@@ -1,4 +1,4 @@
-"""How long a substep may be.
+"""The longest stable substep of square masses.
 
 A mode of frequency ω with damping rate γ, integrated by semi-implicit Euler with explicit damping, is stable for a
 substep h while h² ω² + 2 h γ < 4. For a whole body that is: 4 M - 2 h C - h² K is positive definite. A body is an
@@ -17,7 +17,7 @@ from functools import lru_cache
 import numpy as np
 
 from vsr.lattice.stability import stable_step
-from vsr.physics.squares.scaffolding import CORNER_SIGNS, SIDE_ALONG, SIDE_SPRINGS
+from vsr.physics.squares.model import CORNER_SIGNS, SIDE_ALONG, SIDE_SPRINGS
 from vsr.robot.material import Material
 from vsr.robot.springs import SQUARE_GROUPS, Group
 

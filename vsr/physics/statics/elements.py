@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.physics.fluid.model import Chambers
+from vsr.physics.fluid.law import Chambers
 from vsr.physics.fluid.surface import RULES, SIDES
 from vsr.physics.points.model import PointModel
 from vsr.physics.points.reference import target_side

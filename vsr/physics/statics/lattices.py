@@ -13,8 +13,7 @@ from vsr.environment.model import Environment, as_exact, by_components
 from vsr.lattice.model import Lattice, State
 from vsr.lattice.springs import potential_energy
 from vsr.physics.statics.contact import Wall, wall_energy
-from vsr.physics.statics.newton import Equilibrium, Settings, equilibrium
-from vsr.physics.statics.solvers import matrix_free
+from vsr.physics.statics.newton import Equilibrium, Settings, equilibrium, matrix_free
 
 Given = tuple[Lattice, Environment, State, Wall | None]
 

@@ -11,8 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.compute.linear import LIBRARY, Linear
-from vsr.compute.matrix import product
+from vsr.compute.linear import LIBRARY, Linear, product
 
 MOST_ITERATIONS = 30
 

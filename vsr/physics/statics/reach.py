@@ -5,10 +5,10 @@ With x(u) the equilibrium under drives u and e(x) the effectors, least squares w
     min ½ Σ weight |e(x(u)) - target|²,   low ≤ u ≤ high,   lowest ≤ q(x(u), u) ≤ highest
 
 where q is what is not driven: volumes where pressures are, pressures where volumes are. Gauss and Newton's steps with
-Levenberg's damping: the slope of x(u) comes from the implicit function theorem (vsr.physics.statics), every step is
-the minimum of the squares within the bounds as they look from here, and only steps to an equilibrium that is nearer and
-within all bounds are taken. The next equilibrium starts where the slope expects it. Contact with ground and obstacles
-is part of the energy.
+Levenberg's damping: the derivative of x(u) comes from the implicit function theorem (vsr.physics.statics), every step
+is the minimum of the squares within the bounds as they look from here, and only steps to an equilibrium that is nearer
+and within all bounds are taken. The next equilibrium starts where the derivative expects it. Contact with ground and
+obstacles is part of the energy.
 
 The end is a point from which no small step leads nearer. There may be others: give other trials. One body and one
 target; use `vmap` for many.
@@ -23,8 +23,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.compute.linear import LIBRARY, PLAIN
-from vsr.compute.matrix import exactly
+from vsr.compute.linear import LIBRARY, PLAIN, exactly
 from vsr.physics.fluid.law import NO_LIMIT
 from vsr.physics.points.model import PointModel
 from vsr.physics.statics.newton import Settings, settle
@@ -164,7 +163,7 @@ class _Search(NamedTuple):
     cost: Array
     damping: Array
     overshoot: Array
-    """by how much the last step brought what is not driven beyond what its slope said, in ranges, (2 m,)"""
+    """by how much the last step brought what is not driven beyond what its derivative said, in ranges, (2 m,)"""
     iterations: Array
     done: Array
 
@@ -309,7 +308,8 @@ def others(given: Resting, pose: Pose) -> Array:
 def _others(given: Resting, position: Array, drive: Array) -> Array:
     chambers = given.model.chambers
     assert chambers is not None
-    added = chamber_volumes(given.model, position) / _not_nothing(chambers.rest_volume) - 1
+    rest = jnp.where(chambers.rest_volume > 0, chambers.rest_volume, 1)
+    added = chamber_volumes(given.model, position) / rest - 1
     pressure = chamber_pressures(given.model, position, drive)
     return jnp.where(chambers.numbers.by_volume > 0, pressure, added)
 
@@ -342,7 +342,7 @@ FAR = 1e3
 
 
 def _overshoot(given: Resting, pose: Pose, there: Pose, bounds: Bounds, sides: Array, move: Array) -> Array:
-    """By how much a step brought what is not driven nearer to its bounds than the slope said, in ranges, (2 m,).
+    """By how much a step brought what is not driven nearer to its bounds than the derivative said, in ranges, (2 m,).
 
     Bounds are curved, so a step within them as they look from here can end beyond them. The next step then leaves as
     much more room.
@@ -365,10 +365,6 @@ def _inner(bounds: Bounds) -> tuple[Array, Array, Array]:
     """Bounds of what is not driven, a little inside, and their range, which is never too large for a number."""
     range_ = jnp.clip(bounds.high_other - bounds.low_other, 1e-9, 1e12)
     return bounds.low_other + MARGIN * range_, bounds.high_other - MARGIN * range_, range_
-
-
-def _not_nothing(volume: Array) -> Array:
-    return jnp.where(volume > 0, volume, 1)
 
 
 def _of(value: float | None, kind: jnp.dtype, double: float, single: float) -> float:

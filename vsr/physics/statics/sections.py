@@ -14,8 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.compute.linear import LIBRARY, Linear
-from vsr.compute.matrix import product
+from vsr.compute.linear import LIBRARY, Linear, product
 from vsr.physics.statics.newton import Energy, System
 
 AT_ONCE = 16

@@ -3,7 +3,7 @@
 Springs, weight and the fluid in a voxel's walls belong to that voxel alone once the pressures are known. So every
 voxel has a block of second derivatives in its own corners (vsr.physics.statics.elements), and the blocks are added
 up section by section (vsr.physics.statics.sections). What is left is that a pressure changes with its chamber's
-volume: one vector, the slope of the volume, for each chamber.
+volume: one vector, the gradient of the volume, for each chamber.
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.compute.linear import LIBRARY, Linear
-from vsr.compute.matrix import exactly, product
+from vsr.compute.linear import LIBRARY, Linear, exactly, product
 from vsr.compute.vector import split
 from vsr.environment.model import Environment, by_components
 from vsr.physics.fluid import law
-from vsr.physics.fluid.model import Chambers
+from vsr.physics.fluid.law import Chambers
 from vsr.physics.points.fluid import chamber_drive
 from vsr.physics.points.model import PointModel
 from vsr.physics.statics import contact, elements
@@ -147,7 +146,7 @@ def _solve(
 
 
 def _with_volumes(given: Resting, position: Array, columns: Array, answers: Array, count: int, linear: Linear) -> Array:
-    """Answers of a matrix to which every chamber adds its stiffness times the square of its volume's slope.
+    """Answers of a matrix to which every chamber adds its stiffness times the square of its volume's gradient.
 
     columns, answers: (sections, m, count + chambers), the gradients and what the rest of the matrix makes of them last.
     """

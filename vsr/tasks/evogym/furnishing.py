@@ -1,4 +1,4 @@
-"""What a row brings into a world: ground and objects, as descriptions for our physics and as arrays for EvoGym's."""
+"""Ground and objects that a row brings into a world, as descriptions for our physics and as arrays for EvoGym's."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from vsr.physics.evogym import EvogymModel, EvogymObject, GroundCells
 from vsr.physics.evogym.assembly import KINDS as NUMBERS
 from vsr.physics.evogym.assembly import assemble_evogym, kinds_table
 from vsr.robot import KINDS, Body
-from vsr.tasks.evogym.ground import Block, heights_of, solid_cells
-from vsr.tasks.evogym.row import ObjectRow, Row
+from vsr.tasks.evogym.table import Block, ObjectRow, Row, heights_of, solid_cells
 from vsr.terrain import Columns
 from vsr.world.spec import Box, Object
 
@@ -34,23 +33,23 @@ def ground_of(row: Row, side: float) -> Columns:
 
 
 def objects_of(row: Row, side: float, dimension: int) -> tuple[Object, ...]:
-    """The thing, and blocks that hang in the air, for our physics."""
-    found = [] if row.item is None else [_object(row.item, side, dimension)]
+    """The object, and blocks that hang in the air, for our physics."""
+    found = [] if row.object is None else [_object(row.object, side, dimension)]
     if row.columns_instead is None:
         found += [_peg(number, block, side, dimension) for number, block in enumerate(row.blocks)]
     return tuple(found)
 
 
-def _object(item: ObjectRow, side: float, dimension: int) -> Object:
-    where = _middle(Block(item.x, item.y, item.width, item.height), side, dimension)
-    if item.kind == "rigid":
-        size = _size(item.width, item.height, side, dimension)
-        return Object(name=item.name, shape=Box(size=size), position=where)
-    flat = ("s" * item.width,) * item.height
+def _object(one: ObjectRow, side: float, dimension: int) -> Object:
+    where = _middle(Block(one.x, one.y, one.width, one.height), side, dimension)
+    if one.kind == "rigid":
+        size = _size(one.width, one.height, side, dimension)
+        return Object(name=one.name, shape=Box(size=size), position=where)
+    flat = ("s" * one.width,) * one.height
     shape = flat if dimension == 2 else tuple((row,) * DEPTH for row in flat)
     soft = {"s": KINDS["points"]["s"]}
     return Object(
-        name=item.name, body=Body(shape=shape, engine="points", materials=soft, voxel_side=side), position=where
+        name=one.name, body=Body(shape=shape, engine="points", materials=soft, voxel_side=side), position=where
     )
 
 
@@ -77,7 +76,9 @@ def with_objects(row: Row, model: EvogymModel) -> EvogymModel:
     moving = row.shift is not None
     ground = solid_cells(heights_of(row.ground), () if moving else row.blocks)
     objects = (
-        [] if row.item is None else [_evogym_object(row.item.name, Block(*row.item[2:]), _KIND[row.item.kind], dtype)]
+        []
+        if row.object is None
+        else [_evogym_object(row.object.name, Block(*row.object[2:]), _KIND[row.object.kind], dtype)]
     )
     if moving:
         objects += [_evogym_object(f"peg{number + 1}", one, "fixed", dtype) for number, one in enumerate(row.blocks)]

@@ -1,4 +1,4 @@
-"""What EvoGym's rules and observations are made of: points of the robot and of an object, in EvoGym's units.
+"""Points of the robot and of an object in EvoGym's units, which its rules and observations are made of.
 
 A voxel is 0.1 long and a step of an environment takes 0.003, whatever the physics: so rewards and observations have the
 same size in both.
@@ -58,14 +58,14 @@ class Seen(NamedTuple):
     """A world at one moment."""
 
     robot: Part
-    item: Part | None
+    object: Part | None
     """the package or beam; None if there is none"""
     unstable: Array
     """whether the robot overlapped itself more than EvoGym allows, ()"""
 
 
-def seen(world: WorldModel, state: WorldState, item: str | None) -> Seen:
-    """A world in EvoGym's units; thing: name of what is carried, pushed or caught."""
+def seen(world: WorldModel, state: WorldState, name: str | None) -> Seen:
+    """A world in EvoGym's units; name: of the object that is carried, pushed or caught."""
     model, robot = world.robots[0], state.robots[0]
     engine = engine_of(model)
     length = VOXEL / model.voxel_side
@@ -73,7 +73,7 @@ def seen(world: WorldModel, state: WorldState, item: str | None) -> Seen:
     found = engine.vertices(model, robot)
     mine = part_of(found.position * length, found.velocity * speed, found.exists)
     unstable = getattr(robot, "unstable", jnp.zeros((), bool))
-    return Seen(mine, None if item is None else _object(world, state, item, length, speed), unstable)
+    return Seen(mine, None if name is None else _object(world, state, name, length, speed), unstable)
 
 
 def _object(world: WorldModel, state: WorldState, name: str, length: Array, speed: Array) -> Part:

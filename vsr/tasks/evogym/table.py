@@ -2,14 +2,22 @@
 
 Of its 32 tasks five are left out: BridgeWalker-v0, CaveCrawler-v0 and Climber-v1 need soft ground, Climber-v2 a winding
 channel, Traverser-v0 a heap of 27 blocks.
+
+Grounds are in voxels: columns written as "1x20 2x9" (height 1 over 20 columns, then 2 over 9), and blocks that hang in
+the air.
 """
 
 from __future__ import annotations
 
-from vsr.tasks.evogym.ground import Block
-from vsr.tasks.evogym.row import ObjectRow, Row, Shift
+import re
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+
 from vsr.tasks.evogym.terms import (
     End,
+    Term,
     all_goals,
     area,
     beyond,
@@ -26,10 +34,99 @@ from vsr.tasks.evogym.terms import (
     turning,
 )
 
+
+class Block(NamedTuple):
+    """A rectangle of voxels: its lowest left cell and its size."""
+
+    x: int
+    y: int
+    width: int
+    height: int
+
+
+def heights_of(columns: str) -> np.ndarray:
+    """Height of the top of every column."""
+    found = [re.fullmatch(r"(\d+)(?:x(\d+))?", part) for part in columns.split()]
+    if not found or None in found:
+        raise ValueError(f"columns are written as '1x20 2x9'; given: {columns!r}")
+    return np.concatenate([np.full(int(one[2] or 1), int(one[1])) for one in found if one])
+
+
+def solid_cells(heights: np.ndarray, blocks: tuple[Block, ...] = ()) -> np.ndarray:
+    """True for solid cells, (rows, columns), the lowest first."""
+    rows = max([int(heights.max()), *(block.y + block.height for block in blocks)])
+    columns = max([len(heights), *(block.x + block.width for block in blocks)])
+    solid = np.zeros((rows, columns), bool)
+    solid[:, : len(heights)] = np.arange(rows)[:, None] < heights
+    for block in blocks:
+        solid[block.y : block.y + block.height, block.x : block.x + block.width] = True
+    return solid
+
+
+def corner_points(solid: np.ndarray) -> np.ndarray:
+    """True for corners of solid cells, one more each way."""
+    corners = np.zeros(tuple(size + 1 for size in solid.shape), bool)
+    for up in (0, 1):
+        for right in (0, 1):
+            corners[up : up + solid.shape[0], right : right + solid.shape[1]] |= solid
+    return corners
+
+
+class ObjectRow(NamedTuple):
+    """A free object of voxels."""
+
+    name: str
+    kind: Literal["soft", "rigid"]
+    x: int
+    y: int
+    width: int
+    height: int
+
+
+class Shift(NamedTuple):
+    """By how many voxels objects and hanging blocks are shifted at the start, drawn uniformly, ends included."""
+
+    x: tuple[int, int]
+    y: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A task. Lengths in voxels."""
+
+    name: str
+    about: str
+    difficulty: Literal["easy", "medium", "hard"]
+    tier: Literal["A", "B", "C"]
+    """what it needs: ground; a free object; hanging blocks"""
+    steps: int
+    """of the environment until time is up"""
+    start: tuple[int, int]
+    """lowest left cell of the robot's grid"""
+    ground: str
+    """columns, see vsr.tasks.evogym.table"""
+    sees: tuple[str, ...]
+    """pieces of the observation, see vsr.tasks.evogym.task"""
+    reward: tuple[Term, ...]
+    """parts of a step's reward"""
+    ends: tuple[End, ...] = ()
+    object: ObjectRow | None = None
+    """what is carried, pushed, thrown or caught"""
+    blocks: tuple[Block, ...] = ()
+    """that hang in the air and do not move"""
+    shift: Shift | None = None
+    goals: tuple[int, int, int] | None = None
+    """places to go to, drawn from the first up to but not including the second until their way exceeds the third"""
+    columns_instead: str | None = None
+    """ground for our physics, where it is simpler: platforms as columns"""
+    bound: float | None = None
+    """best possible score of a full 5x5 body, where it is known"""
+
+
 FALLEN_OVER = End(turned_over(), -3.0)
 BETWEEN_WALLS = "10x2 1x16 10x2"
-CARRIED = ("V", "thing from robot", "V of thing", "R")
-BEAM = ("thing from robot", "V", "V of thing", "O of thing", "R")
+CARRIED = ("V", "object from robot", "V of object", "R")
+BEAM = ("object from robot", "V", "V of object", "O of object", "R")
 
 WALKING = (
     Row(
@@ -166,7 +263,7 @@ OBJECTS = (
         "Carry a soft package that falls onto the robot.",
         *("easy", "B", 500, (1, 1), "1x100", CARRIED, (gain(0.5, "object"), gain(0.5), gain_below(3, 10))),
         ends=(End(beyond(99), 1.0),),
-        item=ObjectRow("package", "soft", 3, 6, 3, 2),
+        object=ObjectRow("package", "soft", 3, 6, 3, 2),
         bound=10.5,
     ),
     Row(
@@ -174,41 +271,41 @@ OBJECTS = (
         "Carry a rigid package down steps to a table.",
         *("hard", "B", 1000, (1, 4), "4x24 3x3 2x21 5x2 2x10", CARRIED),
         (nearer(40), gain_below(6, 10, beyond=(20, 4))),
-        item=ObjectRow("package", "rigid", 3, 10, 3, 2),
+        object=ObjectRow("package", "rigid", 3, 10, 3, 2),
     ),
     Row(
         "Pusher-v0",
         "Push a soft package.",
         *("easy", "B", 500, (1, 1), "1x100", CARRIED, (gain(0.75, "object"), gain(0.5), together())),
         ends=(End(beyond(99), 1.0),),
-        item=ObjectRow("package", "soft", 8, 1, 3, 2),
+        object=ObjectRow("package", "soft", 8, 1, 3, 2),
     ),
     Row(
         "Pusher-v1",
         "Drag a rigid package that lies behind the robot.",
         *("medium", "B", 600, (13, 1), "1x100", CARRIED, (gain(0.75, "object"), gain(0.5), together())),
         ends=(End(beyond(69), 1.0),),
-        item=ObjectRow("package", "rigid", 8, 1, 3, 2),
+        object=ObjectRow("package", "rigid", 8, 1, 3, 2),
     ),
     Row(
         "Thrower-v0",
         "Throw a soft package.",
         *("medium", "B", 300, (1, 1), "1x10 3 1x3 4 1x3 5 1x4 7 1x4 8 1x10 10 1x29 10", CARRIED),
         (gain(1, "object"), staying(0.25)),
-        item=ObjectRow("package", "soft", 3, 7, 3, 2),
+        object=ObjectRow("package", "soft", 3, 7, 3, 2),
     ),
     Row(
         "Lifter-v0",
         "Lift a rigid package out of a pit.",
-        *("hard", "B", 300, (2, 3), "5 3x3 1x3 3x3 5", ("V", "thing from robot", "V of thing", "O of thing", "R")),
+        *("hard", "B", 300, (2, 3), "5 3x3 1x3 3x3 5", ("V", "object from robot", "V of object", "O of object", "R")),
         (gain(10, "object", "up"), nearer(5.5, 10, "object"), gain_below(3, 20, "robot")),
-        item=ObjectRow("package", "rigid", 5, 1, 1, 2),
+        object=ObjectRow("package", "rigid", 5, 1, 1, 2),
     ),
     Row(
         "Catcher-v0",
         "Catch a package that falls from peg to peg.",
         *("hard", "C", 400, (22, 1), "1x100", BEAM, (together(), gain_below(5, 10))),
-        item=ObjectRow("package", "soft", 21, 41, 3, 2),
+        object=ObjectRow("package", "soft", 21, 41, 3, 2),
         blocks=(Block(17, 39, 5, 1), Block(19, 25, 5, 1)),
         shift=Shift((-6, 4), (0, 5)),
     ),
@@ -218,7 +315,7 @@ OBJECTS = (
         *("easy", "C", 1000, (1, 1), "1x70", BEAM),
         (together(), travel(1, "object"), travel(3, "object", "up"), gain(-10, "object", "up")),
         ends=(End(short_of(2, "object"), 1.0),),
-        item=ObjectRow("beam", "rigid", 29, 5, 10, 2),
+        object=ObjectRow("beam", "rigid", 29, 5, 10, 2),
         blocks=(Block(27, 4, 5, 1), Block(36, 4, 5, 1)),
     ),
     Row(
@@ -226,7 +323,7 @@ OBJECTS = (
         "Slide a beam over a row of pegs.",
         *("hard", "C", 1000, (1, 1), "1x70", BEAM, (together(), gain(1, "object"))),
         ends=(End(short_of(2, "object"), 1.0),),
-        item=ObjectRow("beam", "rigid", 22, 5, 10, 2),
+        object=ObjectRow("beam", "rigid", 22, 5, 10, 2),
         blocks=(Block(20, 4, 5, 1), *(Block(x, 4, 3, 1) for x in (29, 35, 41, 49))),
     ),
 )

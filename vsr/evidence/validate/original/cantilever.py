@@ -19,8 +19,7 @@ from vsr.evidence.validate.original.files import material_of, scaffolding_of
 from vsr.experiments.population import stack
 from vsr.physics.engine import assemble_body
 from vsr.physics.squares.advance import advance
-from vsr.physics.squares.gather import clusters_of_masses
-from vsr.physics.squares.geometry import mass_motion, rest_state
+from vsr.physics.squares.geometry import clusters_of_masses, mass_motion, rest_state
 from vsr.physics.squares.model import SquareModel, SquareState
 from vsr.physics.squares.stability import longest_substep
 from vsr.physics.substeps import choose_substeps

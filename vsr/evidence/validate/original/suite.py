@@ -18,7 +18,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from vsr.environment.model import Sticking
-from vsr.evidence.validate.command import Options, Report, Suite
+from vsr.evidence.validate import ValidateOptions
+from vsr.evidence.validate.command import Report, Suite
 from vsr.evidence.validate.original import cantilever, robots
 from vsr.experiments.config import UserError
 
@@ -35,10 +36,10 @@ class Reference(Suite):
 
     takes = ("plots", "reference", "sticking")
 
-    def run(self, options: Options, show: Callable[[Any], None], keep: Callable[[Report], None]) -> Report:
+    def run(self, options: ValidateOptions, show: Callable[[Any], None], keep: Callable[[Report], None]) -> Report:
         return validate(_folder(options), show, options.sticking or "resting")
 
-    def figures(self, report: Report, options: Options) -> Iterator[tuple[str, Figure]]:
+    def figures(self, report: Report, options: ValidateOptions) -> Iterator[tuple[str, Figure]]:
         """Figures 5 and 6 of the paper, with the original's points beside ours; how random robots travel."""
         if "cantilever_static" in report:
             cases = cantilever_cases(_folder(options), "final_dy_mean_rightmost_voxels")
@@ -50,7 +51,7 @@ class Reference(Suite):
             yield "locomotion", _ensembles(report["locomotion"]["cases"])
 
 
-def _folder(options: Options) -> Path:
+def _folder(options: ValidateOptions) -> Path:
     return SHIPPED if options.reference is None else Path(options.reference)
 
 

@@ -20,7 +20,8 @@ import numpy as np
 from rich.box import SIMPLE
 from rich.table import Table
 
-from vsr.evidence.validate.command import Options, Report, Suite
+from vsr.evidence.validate import ValidateOptions
+from vsr.evidence.validate.command import Report, Suite
 from vsr.evidence.validate.trust.batches import batch_of, calls_of, episodes, layers_of, schedule_of, surroundings
 from vsr.evidence.validate.trust.robots import TIME_STEP, Kind, Sample, samples
 from vsr.evidence.validate.trust.watching import Watch
@@ -327,7 +328,7 @@ class Trust(Suite):
 
     takes = ("scale",)
 
-    def run(self, options: Options, show: Callable[[Any], None], keep: Callable[[Report], None]) -> Report:
+    def run(self, options: ValidateOptions, show: Callable[[Any], None], keep: Callable[[Report], None]) -> Report:
         scale: Scale = options.scale or "quick"  # pyright: ignore[reportAssignmentType]
         batches: list[Batch] = []
 

@@ -22,7 +22,7 @@ from vsr.environment.surfaces import ground
 from vsr.physics.energy_monitor import SHARE_OF_WORK, EnergyMonitor, begin_monitor, follow_monitor, negligible
 from vsr.physics.engine import AnyModel, AnyState, engine_of
 from vsr.physics.granular import Grains
-from vsr.physics.points.gather import corners_of_nodes
+from vsr.physics.points.geometry import corners_of_nodes
 from vsr.physics.points.model import PointModel
 from vsr.physics.squares.geometry import mass_motion
 from vsr.physics.squares.model import SquareModel, SquareState

@@ -1,9 +1,12 @@
-"""Corners of rigid bodies, one in each lane; those in voxels are a group of contacts."""
+"""Contacts of voxels, as groups for vsr.physics.contact.gpu.solver.
+
+The groups: vertices, corners of rigid bodies, and corners of the ground, each in voxels and one in each lane.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,10 +14,9 @@ from jax import Array
 from jax.experimental.pallas import triton
 
 from vsr.compute.vector import Vector, plus, times
-from vsr.physics.contact.gpu.inside import Inside
-from vsr.physics.contact.gpu.lanes import Lanes
-from vsr.physics.contact.gpu.moving import (
+from vsr.physics.contact.gpu.lanes import (
     Body,
+    Lanes,
     Now,
     carried,
     lanes_for,
@@ -24,8 +26,8 @@ from vsr.physics.contact.gpu.moving import (
     swept,
     turned_body,
 )
-from vsr.physics.contact.gpu.tables import Pressed
-from vsr.physics.contact.gpu.voxels import Voxels
+from vsr.physics.contact.gpu.tables import GroundCorners, Pressed
+from vsr.physics.contact.gpu.voxels import BITS, Inside, Voxels
 
 
 class CornersOf(NamedTuple):
@@ -147,3 +149,125 @@ def _deepest(voxels: Voxels, corners: CornersOf) -> tuple[Array, Array]:
 
     found = jax.lax.fori_loop(0, corners.count, one, nowhere)
     return jnp.maximum(found, 0), (found >= 0) & corners.active
+
+
+class Pairs:
+    """Points in voxels, whose other side are vertices or the ground: one part."""
+
+    passes = 1
+    rigid = False
+
+    def __init__(self, inside: Inside, friction: Any, restitution: Any) -> None:
+        """friction, restitution: of the points."""
+        self.inside, self.contacts = inside, (inside.contact(friction, restitution),)
+
+    def parting(self, now: Now) -> list[Vector]:
+        return [self.inside.seen_from_voxels(now)]
+
+    def yields(self, directions: Sequence[Vector]) -> list[Array]:
+        return [self.inside.inverse_effective_mass(directions[0])]
+
+    def pushed(self, now: Now, impulses: Sequence[Vector]) -> Now:
+        return self.inside.pushed(now, impulses[0])
+
+    def way(self, drift: Now) -> list[Vector]:
+        return self.parting(drift)
+
+    def steadied(self, now: Now, shifts: Sequence[Vector]) -> Now:
+        return now
+
+    def kept(self, tables: Pressed) -> tuple[Pressed, ...]:
+        """Impulses of vertices in the step before, for their pairs that touch now in equal shares."""
+        lanes, vertex = self.inside.lanes, self.inside.vertex
+        many = jnp.maximum(self.inside.touching(), 1)
+        shared = lanes.shared
+        triton.store(shared.load.at[lanes.lane], 1 / many, mask=lanes.active)
+        lanes.wait()
+        share = lanes.read(shared.load, vertex)
+        press, *drag = (
+            share * lanes.read(*place, vertex) for place in ((tables.press,), (tables.drag, 0), (tables.drag, 1))
+        )
+        return (Pressed(press, tuple(drag)),)
+
+    def keep(self, tables: Pressed, impulses: Sequence[Pressed]) -> None:
+        lanes, (impulse,) = self.inside.lanes, impulses
+        press, *drag = self.inside.at_vertices((impulse.press, *impulse.drag))
+        triton.store(tables.press.at[lanes.lane], press, mask=lanes.active)
+        lanes.write(tables.drag, tuple(drag))
+
+
+def corners_of_ground(lanes: Lanes, corners: GroundCorners) -> Pairs:
+    """As far as they are listed."""
+    count = corners.point.shape[0]
+    lane = lanes_for(count)
+    row = jnp.minimum(lane, count - 1)
+    may = (lane < count) & (lanes.read(corners.counts, row) > 0)
+    number, cell = lanes.read(corners.point, row), lanes.read(corners.cell, row)
+    place = tuple(lanes.read(corners.place, part, number) for part in range(2))
+    listed = jnp.sum(may.astype(jnp.int32))
+    return Pairs(Inside(lanes, lane, listed, place, cell, None, may), corners.friction, corners.restitution)
+
+
+class Neighbors:
+    """Vertices and voxels that are near each other, searched for in every step."""
+
+    def __init__(self, lanes: Lanes) -> None:
+        self.lanes, self.shared = lanes, lanes.shared
+        self.places = self.shared.near_vertex.shape[0]
+        self.voxels = Voxels(lanes)
+        for tables, values in zip((self.shared.low, self.shared.high), self.voxels.boxes(), strict=True):
+            for part, value in enumerate(values):
+                triton.store(tables.at[part, self.voxels.lane], value, mask=self.voxels.active)
+        lanes.wait()
+        self.found = self._listed()
+        lanes.wait()
+
+    def _listed(self) -> Array:
+        """List all pairs; returns their number, which is mostly 0 and then soon known."""
+        cells, nothing = self.lanes.plan.cells, jnp.zeros(self.lanes.lane.shape, jnp.int32)
+        candidates = jnp.max(jax.lax.fori_loop(0, cells, lambda cell, any_: any_ | self._in_box(cell), nothing))
+
+        def every(_: Array) -> Array:
+            return jax.lax.fori_loop(0, cells, self._beside, jnp.int32(0))
+
+        return jax.lax.cond(candidates > 0, every, lambda none: none, candidates)
+
+    def _in_box(self, cell: Array) -> Array:
+        """1 for vertices in the box around a voxel that they may touch, else 0."""
+        lanes, shared = self.lanes, self.shared
+        numbers = lanes.read(lanes.known.may_touch, jax.lax.div(cell, BITS), lanes.row)
+        candidates = lanes.nodes.surface & ((numbers >> jax.lax.rem(cell, BITS) & 1) > 0)
+        for part, place in enumerate(lanes.place):
+            candidates = candidates & (place > shared.low[part, cell]) & (place < shared.high[part, cell])
+        return candidates.astype(jnp.int32)
+
+    def _beside(self, cell: Array, found: Array) -> Array:
+        """List the vertices in the box around a voxel."""
+        lanes, shared = self.lanes, self.shared
+
+        def take(_: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
+            waiting, number = state
+            first = jnp.min(waiting)
+            shared.near_vertex[number], shared.near_cell[number] = first, cell
+            return jnp.where(waiting == first, lanes.lane.size, waiting), number + 1
+
+        candidates = self._in_box(cell)
+        many, waiting = jnp.sum(candidates), jnp.where(candidates > 0, lanes.lane, lanes.lane.size)
+        # What finds no place is counted, which fails the world.
+        jax.lax.fori_loop(0, jnp.clip(self.places - found, 0, many), take, (waiting, found))
+        return found + many
+
+    def pairs(self) -> Pairs:
+        """Those that touch."""
+        lanes, known, shared = self.lanes, self.lanes.known, self.shared
+        lanes.write(shared.outward, self.voxels.outward())
+        lanes.wait()
+        listed = jnp.minimum(self.found, self.places)
+        lane = lanes_for(self.places)
+        row, may = jnp.minimum(lane, listed - 1), lane < listed
+        vertex, cell = lanes.read(shared.near_vertex, row), lanes.read(shared.near_cell, row)
+        place, outward = (
+            tuple(lanes.read(table, part, vertex) for part in range(2)) for table in (lanes.position, shared.outward)
+        )
+        inside = Inside(lanes, lane, listed, place, cell, outward, may, vertex)
+        return Pairs(inside, *(lanes.read(table, vertex) for table in (known.friction, known.restitution)))

@@ -1,7 +1,7 @@
 """Contacts in a GPU kernel: found and solved in one launch, in 2-D.
 
 A warp has a world, a lane some of its vertices, voxels, corners of rigid bodies or pairs that are near each other. What
-concerns a rigid body as a whole is computed in all lanes alike. Lanes add up what they found, or tell each other
+concerns a rigid body as a whole is computed in all lanes alike. Lanes add up what they found, or exchange it
 through memory. Plain JAX (vsr.physics.contact.contact_step) is the reference: it needs a hundred launches for the same.
 """
 
@@ -19,14 +19,11 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 
 from vsr.compute.vector import minus, plus
-from vsr.physics.contact.gpu.bodies import OfBodies
-from vsr.physics.contact.gpu.corners import Corners, corners_of
-from vsr.physics.contact.gpu.lanes import Lanes
-from vsr.physics.contact.gpu.moving import Body, Moves, Moving, Now, lanes_for
-from vsr.physics.contact.gpu.pairs import Neighbors, Pairs, corners_of_ground
+from vsr.physics.contact.gpu.bodies import InBlocks, OfBodies, Vertices
+from vsr.physics.contact.gpu.corners import Corners, Neighbors, Pairs, corners_of, corners_of_ground
+from vsr.physics.contact.gpu.lanes import Body, Lanes, Moves, Moving, Now, lanes_for
 from vsr.physics.contact.gpu.solver import nothing_before, solved
 from vsr.physics.contact.gpu.tables import Known, OnCarriers, Outcome, Plan, Pressed, Shared
-from vsr.physics.contact.gpu.vertices import InBlocks, Vertices
 from vsr.physics.contact.gpu.voxels import Voxels
 
 

@@ -10,7 +10,6 @@ from jax import Array
 
 from vsr.compute.gpu.ptx import WARP
 from vsr.environment import Environment
-from vsr.physics.contact.blocks import ground_corners
 from vsr.physics.contact.bodies import Nodes, Rows
 from vsr.physics.contact.contact_step import (
     COUNTS_OF_VOXELS,
@@ -33,6 +32,7 @@ from vsr.physics.contact.lattices import Lattice, nodes_of, pushed_by
 from vsr.physics.contact.narrowphase import MARGIN, moving_pairs, together, vertices_in_blocks
 from vsr.physics.contact.solids import Solids, SolidState, flown
 from vsr.physics.contact.solver import Contact, Impulse
+from vsr.physics.contact.voxels import ground_corners
 from vsr.physics.contract import ContactBody
 from vsr.terrain.surface import by_numbers
 
@@ -41,7 +41,7 @@ MOST_CORNERS = 32
 """Of all rigid bodies together, with those that fill up smaller ones' tables: more was not tried."""
 MOST_VERTICES = 512
 MOST_PAIRS = 256
-"""Places for what is near voxels."""
+"""Capacity for what is near voxels."""
 MOST_NUMBERS = 128
 """Bodies and corners times vertices in a lane: more was not tried, and takes long to compile."""
 

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from vsr.compute.vector import Vector, dot, minus, plus, times
-from vsr.physics.contact.gpu.moving import Moves, Now
+from vsr.physics.contact.gpu.lanes import Moves, Now
 from vsr.physics.contact.gpu.tables import Found, Pressed
 from vsr.physics.contact.solver import (
     LEFT,

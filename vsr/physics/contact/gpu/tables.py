@@ -1,4 +1,4 @@
-"""What the kernel of contacts reads, writes and depends on."""
+"""Tables of the contact kernel: its constants, inputs and outputs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PRESENT = 4
 SURFACE, EXISTS = 0, 1
 """Bits of a vertex's flags: it can touch, and there is one."""
 SPIN = 6
-"""Row of the spin in a table of carriers, the last of those that tell how they move (vsr.physics.contract.Carriers)."""
+"""Row of the spin in a table of carriers, the last of those that say how they move (vsr.physics.contract.Carriers)."""
 
 
 @dataclass(frozen=True)
@@ -20,9 +20,9 @@ class Plan:
     vertices: int
     cells: int
     points: int
-    """that may be in voxels: places of the longest list of them, or corners of all rigid bodies that have any"""
+    """that may be in voxels: capacity of the longest list of them, or corners of all rigid bodies that have any"""
     neighbors: int
-    """places for vertices near voxels"""
+    """capacity for vertices near voxels"""
     fixed: tuple[bool, ...]
     """of each rigid body, whether it never moves"""
     round: tuple[bool, ...]
@@ -128,14 +128,14 @@ class Cells(NamedTuple):
 
 
 class GroundCorners(NamedTuple):
-    """Convex corners of the ground that are near voxels; n places."""
+    """Convex corners of the ground that are near voxels; capacity n."""
 
     point: Any
     """numbers, (n,)"""
     cell: Any
     """(n,)"""
     counts: Any
-    """1, or 0 for places that are empty, which come last, (n,)"""
+    """1, or 0 for empty slots, which come last, (n,)"""
     place: Any
     """of all corners [m], (2, q)"""
     friction: Any
@@ -206,7 +206,7 @@ class Outcome(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """Memory through which lanes tell each other what they found; n points that may be in voxels, m neighbors."""
+    """Memory through which lanes exchange what they found; n points that may be in voxels, m neighbors."""
 
     position: Any
     """of vertices, (2, p)"""

@@ -15,7 +15,7 @@ from jax import Array
 
 from vsr.physics.actuation import inward_forces
 from vsr.physics.squares.limits import TINY, area_pressure, pressure_forces
-from vsr.physics.squares.scaffolding import LENGTH_KINDS, SIDE_ALONG, SIDE_SPRINGS
+from vsr.physics.squares.model import LENGTH_KINDS, SIDE_ALONG, SIDE_SPRINGS
 from vsr.robot.springs import SQUARE_GROUPS, Group
 
 Numbers = dict[str, Array]

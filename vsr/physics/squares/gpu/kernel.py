@@ -2,8 +2,8 @@
 
 In each substep every lane first treats a voxel: it reads the motion of the voxel's four clusters and writes the forces
 on them. Then every lane treats a cluster: it adds up the forces on it, and moves it. Between the two halves the lanes
-exchange what they found (vsr.compute.gpu.shared_memory). Resolving contact costs much, so a tile of clusters leaves it
-out when none of them has anything in the ground.
+exchange what they found (vsr.compute.gpu.ptx). Resolving contact costs much, so a tile of clusters leaves it out when
+none of them has anything in the ground.
 
 Springs are in vsr.physics.squares.gpu.forces; contact and integration are the same code as elsewhere.
 """
@@ -24,7 +24,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 
 from vsr.compute.gpu.fma import with_fma
-from vsr.compute.gpu.shared_memory import GlobalMemory, SharedMemory
+from vsr.compute.gpu.ptx import GlobalMemory, SharedMemory
 from vsr.environment.model import Sticking
 from vsr.physics.failure import first_of
 from vsr.physics.squares.contact import (
@@ -41,7 +41,7 @@ from vsr.physics.squares.geometry import is_inside_out
 from vsr.physics.squares.gpu.forces import Numbers, mass_centers, rest_lengths, voxel_forces
 from vsr.physics.squares.gpu.layout import Layout
 from vsr.physics.squares.gpu.numbers import Names
-from vsr.physics.squares.integration import accelerate, move
+from vsr.physics.squares.reference import accelerate, move
 from vsr.physics.telemetry import failure_code
 from vsr.terrain.surface import Terrain, least_height, nearest_surface
 

@@ -1,9 +1,11 @@
-"""How robots are laid out for the fused kernel: several in one program, voxels and clusters in lanes.
+"""Layout of robots for the fused kernel: several in one program, voxels and clusters in lanes.
 
 A program simulates a few robots. What exists of a robot has a *rank*, the lowest row first
 (vsr.physics.squares.gpu.numbers). The voxels of a program, and likewise its clusters, are in *slots*: first those of
 rank 0 of all its robots, then those of rank 1, so that what stands on the ground is close together and what does not
 exist costs next to nothing. The program treats as many slots at once as it has *lanes*, a *tile*.
+
+Layouts are estimated for an H200. Other GPUs differ, and so does the best layout, a little.
 """
 
 from __future__ import annotations
@@ -11,9 +13,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from vsr.compute.gpu.figures import MULTIPROCESSORS, REGISTERS, SHARED_IN_ALL, SHARED_OVERHEAD
-from vsr.compute.gpu.ptx import WARP
-from vsr.compute.gpu.shared_memory import FLOAT_BYTES, SHARED_BYTES
+from vsr.compute.gpu.ptx import FLOAT_BYTES, SHARED_BYTES, WARP
+
+MULTIPROCESSORS = 132
+REGISTERS = 65536
+"""of a multiprocessor"""
+SHARED_IN_ALL = 228 * 1024
+"""shared memory of a multiprocessor [bytes]"""
+SHARED_OVERHEAD = 1024
+"""of it, what every program costs besides what it asks for [bytes]"""
+
 
 MOST_LANES = 256
 MOST_TOGETHER = 16

@@ -1,4 +1,4 @@
-"""What the fused kernel reads of a robot: tables of its voxels and of its clusters, in the order of their ranks.
+"""Tables of a robot that the fused kernel reads: of its voxels and of its clusters, in the order of their ranks.
 
 What exists comes first, the lowest row first. Nothing here knows of other robots, so that the tables may be made once
 for many calls, and batched, permuted and chosen from like any other arrays.
@@ -18,11 +18,10 @@ from jax import Array
 from vsr.compute.gpu.ptx import WARP
 from vsr.environment import Environment
 from vsr.physics.squares.contact import corners_on, ground_line, mobility_of, radius_of
+from vsr.physics.squares.geometry import mass_sums
 from vsr.physics.squares.gpu.layout import power_of_two
 from vsr.physics.squares.limits import DAMPING_RATIO, TINY, least_area, limit_rate
-from vsr.physics.squares.model import SquareModel
-from vsr.physics.squares.scaffolding import CORNER_CELLS
-from vsr.physics.squares.telemetry import mass_sums
+from vsr.physics.squares.model import CORNER_CELLS, SquareModel
 from vsr.physics.telemetry import fastest_speed
 from vsr.robot.springs import SQUARE_GROUPS
 

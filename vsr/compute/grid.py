@@ -1,4 +1,4 @@
-"""Parts of a grid that hang together by faces, inside `jit`."""
+"""Cells of a grid, inside `jit`: their neighbors, connected components, and sums at the borders between cells."""
 
 from __future__ import annotations
 
@@ -36,3 +36,14 @@ def label_components(kind: Array) -> Array:
         return following, (following != label).any()
 
     return jax.lax.while_loop(lambda carry: carry[1], spread, (own, present.any()))[0]
+
+
+def overlap(starting: Array, ending: Array, axis: int) -> Array:
+    """What starts and what ends at each of n + 1 borders, added up.
+
+    starting, ending: of the n objects between the borders, along the axis. Padding both with a zero would say the
+    same, but the CPU would then test at every element whether it is one.
+    """
+    first, later = jnp.split(starting, [1], axis)
+    earlier, last = jnp.split(ending, [ending.shape[axis] - 1], axis)
+    return jnp.concatenate([first, later + earlier, last], axis)
