@@ -12,7 +12,6 @@ from vsr.evidence.validate.lattice.statics import heavy_bar
 from vsr.physics.engine import ENGINES, assemble_body
 from vsr.physics.points.energy import potential_energy
 from vsr.physics.points.model import PointState
-from vsr.physics.squares.geometry import rest_state as parameters_of
 from vsr.physics.statics import Settings, dense, equilibrium, matrix_free
 from vsr.physics.statics.sections import by_sections
 from vsr.physics.statics.voxels import (
@@ -22,6 +21,7 @@ from vsr.physics.statics.voxels import (
     free_coordinates,
     voxel_system,
 )
+from vsr.physics.statics.voxels import resting as parameters_of
 from vsr.robot import Body, Material
 from vsr.robot.corners import corner_steps
 from vsr.robot.fluid import Fluid
