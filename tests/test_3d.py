@@ -12,8 +12,7 @@ from vsr.drawing.recording import recording_of
 from vsr.environment import Environment
 from vsr.episode import Trajectory
 from vsr.experiments.config import load_scene
-from vsr.experiments.encodings.bodies import GaussianMixture
-from vsr.experiments.encodings.connectivity import largest_component
+from vsr.experiments.encodings.bodies import GaussianMixture, largest_component
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.storage.runs import read_run
 from vsr.physics.engine import assemble_body, engine_of

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from vsr.evo import OPTIMIZERS, Evaluation
-from vsr.evo.archives import CVTArchive, GridArchive, archive_metrics, inserted, nobody
+from vsr.evo.archives import CVTArchive, GridArchive, archive_metrics, insert, nobody
 from vsr.evo.pareto import crowding, fronts, hypervolume
-from vsr.evo.population import NO_PARENT, WORST, evaluated, offspring
+from vsr.evo.population import NO_PARENT, WORST, offspring, with_fitness
 from vsr.experiments.config.yaml import read_yaml
 from vsr.experiments.descriptors import SHARE, elongation
 from vsr.experiments.shipped import shipped_files
@@ -26,7 +26,7 @@ def individuals(fitness, first=0):
     fitness = jnp.asarray(fitness, jnp.float32)
     size = len(fitness)
     born = offspring({"x": fitness[:, None] * 10}, jnp.full((size, 2), NO_PARENT), jnp.int32(first), jnp.int32(0))
-    return evaluated(born, fitness, jnp.isnan(fitness))
+    return with_fitness(born, fitness, jnp.isnan(fitness))
 
 
 def batches(seed, count=3, size=60):
@@ -52,7 +52,7 @@ def nearest(archive, point):
 @pytest.mark.parametrize("archive", [GRID, CVT], ids=["grid", "cvt"])
 def test_of_every_cell_the_fittest_and_among_equals_the_first_stays(archive):
     elites, expected, first = nobody(archive, individuals([0.0])), {}, 0
-    enter = jax.jit(lambda *given: inserted(archive, *given))
+    enter = jax.jit(lambda *given: insert(archive, *given))
     for fitness, descriptors in batches(1):
         newcomers = individuals(fitness, first)
         elites = enter(elites, newcomers, jnp.asarray(descriptors))
@@ -221,7 +221,7 @@ def test_archives_are_those_of_pyribs(archive):
         theirs = ribs.CVTArchive(centroids=archive.centers() / unit, ranges=[(a, a + 1) for a in low], **common)
     elites, first = nobody(archive, individuals([0.0])), 0
     for fitness, descriptors in batches(2):
-        elites = inserted(archive, elites, individuals(fitness, first), jnp.asarray(descriptors))
+        elites = insert(archive, elites, individuals(fitness, first), jnp.asarray(descriptors))
         sound = np.isfinite(fitness) & np.isfinite(descriptors).all(1)
         inside = np.clip(descriptors[sound] / unit, theirs.lower_bounds, theirs.upper_bounds)
         theirs.add(10 * fitness[sound, None], fitness[sound], inside)

@@ -11,9 +11,9 @@ from click.testing import CliRunner
 from PIL import Image
 
 import vsr.cli as cli
-from vsr.evidence.bench import SUITES, archives, environments, growth, planar
+from vsr.evidence.bench import SUITES, BenchOptions, archives, environments, growth, planar
 from vsr.evidence.bench.benchmark import Benchmark, duration, peak_bytes, without_compilation_cache
-from vsr.evidence.bench.command import BenchOptions, bench, device_shown
+from vsr.evidence.bench.command import bench, device_shown
 from vsr.evidence.bench.contact import BenchContact
 from vsr.evidence.bench.environments import EVOGYM, BenchEnvironment
 from vsr.evidence.bench.evolve import bipeds

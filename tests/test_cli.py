@@ -12,7 +12,9 @@ from conftest import ROOT
 from PIL import Image
 
 import vsr.cli as cli
-from vsr.drawing.painter import GrainQuantity, Overlay, Palette, Quantity
+from vsr.drawing.colors import GrainQuantity, Palette
+from vsr.drawing.overlays import Overlay
+from vsr.drawing.painter import Quantity
 from vsr.environment.model import Sticking
 
 SHORT = "robot:\n  body: {shape: aa}\n  controller: sine\ntask: {duration: 0.6}\n"

@@ -13,7 +13,7 @@ from vsr.controllers import MLP
 from vsr.episode import record, reset, rollout, scenario_of
 from vsr.experiments.check import check_file
 from vsr.experiments.encodings import EvolvedRobot
-from vsr.experiments.reproduce.study import SHIPPED, find_studies
+from vsr.experiments.study import SHIPPED, find_studies
 from vsr.physics.engine import assemble_body, engine_of
 from vsr.scene import Physics, Scene, simulate
 from vsr.sensors import Sensor

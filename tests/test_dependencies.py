@@ -105,7 +105,7 @@ def test_a_distribution_has_one_lower_bound():
 def test_an_extra_that_is_missing_is_named(monkeypatch, tmp_path, name):
     from vsr.evo import strategies
     from vsr.experiments.play.film import require_ffmpeg
-    from vsr.experiments.sweep.cluster import slurm_executor
+    from vsr.experiments.sweep.launch import slurm_executor
     from vsr.lattice.mesh import read_mesh
     from vsr.sdf.grid import Sampled
 

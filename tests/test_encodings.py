@@ -12,8 +12,7 @@ from hypothesis.extra import numpy as arrays
 from pydantic import ValidationError
 
 from vsr.experiments.encodings import EvolvedRobot
-from vsr.experiments.encodings.bodies import GaussianMixture, MaterialGrid
-from vsr.experiments.encodings.connectivity import in_the_corner, largest_component
+from vsr.experiments.encodings.bodies import GaussianMixture, MaterialGrid, in_the_corner, largest_component
 from vsr.experiments.evolve.generation import body_count
 from vsr.physics.squares.assembly import SquareMaterials, assemble
 

@@ -7,7 +7,7 @@ import pytest
 
 from vsr.environment import Environment
 from vsr.environment.obstacles import ball, floor
-from vsr.evidence.validate.lattice.bar import relax, resting
+from vsr.evidence.validate.lattice.bar import relax, rest_state
 from vsr.evidence.validate.lattice.statics import heavy_bar
 from vsr.physics.engine import ENGINES, assemble_body
 from vsr.physics.points.energy import potential_energy
@@ -231,7 +231,7 @@ def test_a_lattice_rests_where_its_motion_ends():
     with precision("float64"):
         bar = heavy_bar(2)
         lattice = bar.lattice()
-        found = relax(lattice, Environment(gravity=jnp.asarray(GRAVITY)), resting(lattice))
+        found = relax(lattice, Environment(gravity=jnp.asarray(GRAVITY)), rest_state(lattice))
         assert found.converged
         assert found.residual < 1e-9 * bar.line_density * bar.span * GRAVITY
         # Where the same bar came to rest when it was moved with damping until it stood still.

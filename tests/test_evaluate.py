@@ -13,14 +13,14 @@ from conftest import TINY
 from vsr.cli import main
 from vsr.experiments.config import load_scene
 from vsr.experiments.config.problems import ConfigError
-from vsr.experiments.evaluate.command import as_plain, failed, kept, middle
+from vsr.experiments.evaluate.command import as_plain, failed_text, kept_text, middle
 from vsr.experiments.evaluate.matrix import (
     DRAWS,
-    Impaired,
+    FaultyController,
     Matrix,
     Setting,
+    apply_faults,
     combinations_of,
-    impaired,
     read_groups,
     settle,
     trials_of,
@@ -145,7 +145,7 @@ def test_dead_voxels_are_among_those_that_are_there():
     alive = []
     for number in range(15):
         trial = trials._replace(dead=trials.dead[number], order=trials.order[number], noise=trials.noise[number])
-        alive.append(np.asarray(impaired(None, present, trial).alive))  # pyright: ignore[reportArgumentType]
+        alive.append(np.asarray(apply_faults(None, present, trial).alive))  # pyright: ignore[reportArgumentType]
     assert [int(one.sum()) for one in alive] == [2] * 5 + [0] * 5 + [4] * 5
     assert all((one <= np.asarray(present)).all() for one in alive)
     assert len({one.tobytes() for one in alive[:5]}) > 1  # others in other trials
@@ -158,7 +158,7 @@ def test_noise_is_of_its_size_and_new_at_every_call():
         def control(self, time, readings):
             return readings[0]
 
-    own = Impaired(Echo(), jnp.ones((40, 50)).at[0].set(0), jnp.float32(0.5), jnp.uint32(3))
+    own = FaultyController(Echo(), jnp.ones((40, 50)).at[0].set(0), jnp.float32(0.5), jnp.uint32(3))
     still = jnp.zeros((1, 40, 50))
     first, again, later = (np.asarray(own.decide(None, jnp.float32(t), still)[0]) for t in (1.0, 1.0, 1.1))
     np.testing.assert_array_equal(first, again)
@@ -187,14 +187,14 @@ def test_failures_are_worse_than_any_number(matrix):
     np.testing.assert_array_equal(less_is_better.aggregated, [[2.0, 3.0], [4.0, np.nan]])
     assert middle(matrix, 0, np.array([True, True])) == "3"
     assert middle(matrix, 1, np.array([True, True])) == "failed"
-    assert (failed(matrix, 1), kept(matrix, 1)) == ("1", "25 %")
+    assert (failed_text(matrix, 1), kept_text(matrix, 1)) == ("1", "25 %")
 
 
 def test_cases_that_suit_nobody_are_blank(matrix):
     matrix.measures[1, 1], matrix.measures[0, 1] = "", "average_height"
     assert np.isnan(matrix.kept[:, 1]).all()  # a height is no share of a velocity
     assert middle(matrix, 1, np.array([False, True])) == ""
-    assert failed(matrix, 1) == "0"
+    assert failed_text(matrix, 1) == "0"
     described = EvaluationSet(faults={"none": Fault(), "other": Fault(dead=1)}, trials=3)
     assert as_plain(["x", "y"], described, matrix, [])["robots"][1]["taken"] == [4.0, None]
 

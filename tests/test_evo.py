@@ -10,9 +10,16 @@ import pytest
 from vsr.evo import OPTIMIZERS, Evaluation, EvogymGA, MuPlusLambda
 from vsr.evo.diversity import distinct, gene_spread
 from vsr.evo.generations import Generational
-from vsr.evo.operators import extended_segment_crossover, fingerprints, gaussian_mutation, redrawn, repeated
+from vsr.evo.operators import (
+    duplicates,
+    extended_segment_crossover,
+    fingerprints,
+    gaussian_mutation,
+    redrawn,
+    tournament,
+    truncation,
+)
 from vsr.evo.population import NO_PARENT, WORST
-from vsr.evo.selection import tournament, truncation
 from vsr.evo.two_stage import TwoStage
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
@@ -223,7 +230,9 @@ def test_fingerprints_tell_genes_apart(precision):
 
 def test_repeated_finds_copies_of_others_and_of_earlier_children():
     others = jnp.array([[5.0], [6.0]])
-    np.testing.assert_array_equal(repeated(jnp.array([[1.0], [5.0], [1.0], [2.0]]), others), [False, True, True, False])
+    np.testing.assert_array_equal(
+        duplicates(jnp.array([[1.0], [5.0], [1.0], [2.0]]), others), [False, True, True, False]
+    )
 
 
 def test_children_that_exist_are_made_anew():
@@ -235,7 +244,7 @@ def test_children_that_exist_are_made_anew():
         search = second_generation(optimizer, key)
         choices = [optimizer.model_copy(update={"attempts": attempts}) for attempts in (0, 10)]
         children = [choice.ask(search, sample) for choice in choices]
-        return [repeated(each.genes, search.population.genes).sum() for each in children]
+        return [duplicates(each.genes, search.population.genes).sum() for each in children]
 
     without, with_attempts = copies(jax.random.key(0))
     assert int(without) > 0

@@ -27,11 +27,12 @@ import vsr.cli as cli
 import vsr.experiments.evolve.command as evolve_module
 from vsr.evo import OPTIMIZERS
 from vsr.experiments.config import UserError, dump_yaml, load_experiment, load_scene
-from vsr.experiments.evolve.command import EvolveOptions, evolve
+from vsr.experiments.evolve.command import evolve
 from vsr.experiments.evolve.display import Progress, open_display
 from vsr.experiments.evolve.fitness import evaluation_of
 from vsr.experiments.evolve.generation import compile_evolution, program_digest, search_shapes, within_memory
 from vsr.experiments.experiment import Experiment
+from vsr.experiments.options import EvolveOptions
 from vsr.experiments.population import in_parts, on_all_devices
 from vsr.experiments.storage.checkpoints import load_checkpoint, save_checkpoint
 from vsr.experiments.storage.runs import read_run

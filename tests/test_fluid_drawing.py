@@ -16,8 +16,7 @@ from vsr.drawing.legend import legend
 from vsr.drawing.painter import LEFT, SMALLER_STEPS, TOP, Look, Painter, SpringLines
 from vsr.drawing.recording import at_rest
 from vsr.experiments.config import parse_scene
-from vsr.experiments.play.packing import unpack
-from vsr.experiments.play.page import _data_of, page
+from vsr.experiments.play.page import _data_of, page, unpack
 from vsr.experiments.play.recordings import robot_from_trajectory
 from vsr.experiments.report.charts import chambers_chart
 from vsr.experiments.report.page import _chambers

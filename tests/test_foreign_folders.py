@@ -20,8 +20,16 @@ from vsr.arrays import MOST_BYTES, CorruptFileError, packed, read_arrays, read_l
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.config.yaml import read_text
 from vsr.experiments.console import printable
-from vsr.experiments.evolve.command import EvolveOptions, evolve
-from vsr.experiments.storage.files import numbered_files, open_own, refuse_links, replacing, target_file, write_text
+from vsr.experiments.evolve.command import evolve
+from vsr.experiments.options import EvolveOptions
+from vsr.experiments.storage.files import (
+    numbered_files,
+    open_own,
+    refuse_links,
+    replace_when_closed,
+    target_file,
+    write_text,
+)
 from vsr.experiments.storage.runs import read_run
 
 
@@ -120,7 +128,7 @@ def test_writing_replaces_a_link_and_does_not_follow_it(tmp_path, victim):
     (tmp_path / f"page.html.{os.getpid()}.partial").symlink_to(victim)
     write_text(tmp_path / "page.html", "page")
     (tmp_path / f".film.{os.getpid()}.partial.gif").symlink_to(victim)
-    with replacing(tmp_path / "film.gif") as partial:
+    with replace_when_closed(tmp_path / "film.gif") as partial:
         partial.write_text("film")
     (tmp_path / "lock").symlink_to(victim)
     with pytest.raises(OSError, match="symbolic link"):

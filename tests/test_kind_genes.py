@@ -7,7 +7,7 @@ import pytest
 
 from vsr.evo import OPTIMIZERS, Evaluation
 from vsr.evo.population import NO_PARENT, offspring
-from vsr.evo.variation import crossed_or_mutated
+from vsr.evo.variation import cross_or_mutate
 from vsr.experiments.encodings import EvolvedRobot
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
@@ -33,7 +33,7 @@ def children(rate, resampling_rate, sample):
         return offspring(genes, jnp.full((SIZE, 2), NO_PARENT), jnp.int32(first), jnp.int32(0))
 
     keys = tuple(jax.random.split(jax.random.key(0), 3))
-    made = jax.jit(lambda: crossed_or_mutated(keys, parent(1, 0), parent(3, SIZE), rate, 0.1, sample, resampling_rate))
+    made = jax.jit(lambda: cross_or_mutate(keys, parent(1, 0), parent(3, SIZE), rate, 0.1, sample, resampling_rate))
     genes, parents = made()
     return np.asarray(genes["body"]), np.asarray(genes["brain"]), np.asarray(parents)
 

@@ -20,12 +20,19 @@ from conftest import ROOT
 from vsr.cli import main
 from vsr.evo import Evaluation
 from vsr.experiments.config.problems import ConfigError, UserError
-from vsr.experiments.landscape import searching
-from vsr.experiments.landscape.bodies import cells_of, code_of, every_body, is_connected, number_of, read_code
+from vsr.experiments.landscape import table as table_module
 from vsr.experiments.landscape.plot import shares
-from vsr.experiments.landscape.searching import Found
-from vsr.experiments.landscape.spec import Landscape, load_landscape
-from vsr.experiments.landscape.table import Folder, read_table
+from vsr.experiments.landscape.spec import (
+    Landscape,
+    cells_of,
+    code_of,
+    every_body,
+    is_connected,
+    load_landscape,
+    number_of,
+    read_code,
+)
+from vsr.experiments.landscape.table import BodyResults, Folder, read_table
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 SHIPPED = ROOT / "vsr" / "configs" / "landscape"
@@ -64,7 +71,7 @@ def table(tmp_path, file):
     for part in range(2):
         own = numbers[4 * part : 4 * part + 4]
         fitness = (cells_of(own, (2, 2), 2) >= 0).sum((1, 2)) + own / 1000
-        found = Found(fitness, fitness / 2, np.tile(own[:, None], genes) / 10, np.zeros(4, int))
+        found = BodyResults(fitness, fitness / 2, np.tile(own[:, None], genes) / 10, np.zeros(4, int))
         folder.write(part, own, found)
     folder.write_table()
     return tmp_path / "made"
@@ -131,8 +138,8 @@ def test_codes_are_read_wherever_a_body_lies():
         ("aaaa", "at most 3 rows of 3 cells"),
         ("aa/a/a/a", "at most 3 rows of 3 cells"),
         ("ax", "there is no material 'x'; the materials are s, a, and . is empty"),
-        ("a.a", "do not hang together"),
-        ("...", "do not hang together"),
+        ("a.a", "'a.a'"),
+        ("...", "'...'"),
     ],
 )
 def test_what_is_no_body_is_refused(code, message):
@@ -295,26 +302,26 @@ def hill(monkeypatch):
 
         return evaluation
 
-    monkeypatch.setattr(searching, "evaluation_of", evaluation_of)
+    monkeypatch.setattr(table_module, "evaluation_of", evaluation_of)
 
 
 def test_more_rounds_never_worsen_what_was_found(file, hill):
     """The first round of a longer search is that of a shorter one, and a body is tried alone as among others."""
     short, long = (load_landscape(file, [f"rounds={rounds}"]) for rounds in (1, 4))
     numbers = short.bodies()[:4]
-    one_round = searching.rounds_of(short)
-    first, last = (searching.search(each, numbers, one_round) for each in (short, long))
+    one_round = table_module.rounds_of(short)
+    first, last = (table_module.search(each, numbers, one_round) for each in (short, long))
     np.testing.assert_array_equal(first.typical, last.typical)
     assert (last.fitness >= first.fitness).all()
     assert (last.fitness > first.fitness).any()
-    alone = searching.search(short, numbers[2:3], one_round)
+    alone = table_module.search(short, numbers[2:3], one_round)
     np.testing.assert_array_equal(alone.genes[0], first.genes[2])
 
 
 def test_the_best_of_all_tries_is_kept(file, hill):
     landscape = load_landscape(file, ["tries=25", "rounds=1"])
     numbers = landscape.bodies()[:4]
-    found = searching.search(landscape, numbers, searching.rounds_of(landscape))
+    found = table_module.search(landscape, numbers, table_module.rounds_of(landscape))
     assert found.failed.sum() > 0
     for place, number in enumerate(numbers):
         key = jax.random.fold_in(jax.random.key(0), int(number))

@@ -12,9 +12,10 @@ from vsr.evo import OPTIMIZERS, Evaluation, adam
 from vsr.evo.inheritance import Baldwinian, Lamarckian
 from vsr.evo.population import NO_PARENT
 from vsr.experiments.config import ConfigError, parse_experiment
-from vsr.experiments.evolve.command import EvolveOptions, evolve
+from vsr.experiments.evolve.command import evolve
 from vsr.experiments.evolve.fitness import evaluation_of
-from vsr.experiments.learning import Learning, grown
+from vsr.experiments.learning import Learning, learn
+from vsr.experiments.options import EvolveOptions
 from vsr.experiments.perturbation import Perturbation, reset_perturbed
 from vsr.experiments.storage.runs import read_run
 from vsr.gradients import rollout_truncated
@@ -150,12 +151,12 @@ def test_without_optax_it_is_said_what_to_install(monkeypatch):
 def test_individuals_learn_alone_from_their_genes(method):
     learning = Learning(method=method, steps=4, samples=16, sigma=0.05, rate=0.1)
     genes = born()
-    after = grown(learning, genes, hill_of_robots)
+    after = learn(learning, genes, hill_of_robots)
     assert (hill(after) > hill(genes)).all()
     np.testing.assert_array_equal(after["body"], genes["body"])
     way = np.sqrt(np.mean((after["controller"] - genes["controller"]) ** 2, axis=1))
     assert 0.1 < way.min() < way.max() <= 0.4 * (1 + 1e-5)
-    alone = grown(learning, jax.tree.map(lambda leaf: leaf[2:3], genes), hill_of_robots)
+    alone = learn(learning, jax.tree.map(lambda leaf: leaf[2:3], genes), hill_of_robots)
     np.testing.assert_allclose(alone["controller"][0], after["controller"][2], rtol=1e-6)
 
 
@@ -164,7 +165,7 @@ def test_nothing_is_learned_where_everything_fails():
     def failing(genes, copies):
         return replace(hill_of_robots(genes, copies), failed=jnp.ones(len(genes["controller"]), bool))
 
-    np.testing.assert_array_equal(grown(Learning(), born(), failing)["controller"], born()["controller"])
+    np.testing.assert_array_equal(learn(Learning(), born(), failing)["controller"], born()["controller"])
 
 
 @pytest.mark.parametrize("kind", [pytest.param(Lamarckian, marks=pytest.mark.slow), Baldwinian])

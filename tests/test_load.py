@@ -19,7 +19,7 @@ from vsr.experiments.config.loading import is_written, load_experiment_alike, lo
 from vsr.experiments.config.overrides import override
 from vsr.experiments.config.yaml import Document
 from vsr.experiments.plot.comparison import Pair, clearest, holm, rank_tests, superiority
-from vsr.experiments.plot.curves import MOST_POINTS, thinned
+from vsr.experiments.plot.curves import MOST_POINTS, thin
 from vsr.experiments.ranks import quantile, quantiles_of_each
 from vsr.experiments.storage.files import json_line
 from vsr.experiments.storage.statistics import read_statistics
@@ -218,11 +218,11 @@ def test_statistics_are_written_as_a_table(tmp_path):
 def test_thinned_curves_keep_their_ends_and_extremes():
     line = np.sin(np.arange(100_000) / 1000)
     line[54_321], line[12_345], line[700:900] = 5.0, -5.0, np.nan
-    shown = thinned(line)
+    shown = thin(line)
     assert shown.size <= MOST_POINTS
     assert {0, 12_345, 54_321, line.size - 1} <= set(shown.tolist())
     assert (np.diff(shown) > 0).all()
-    assert np.array_equal(thinned(line[:MOST_POINTS]), np.arange(MOST_POINTS))
+    assert np.array_equal(thin(line[:MOST_POINTS]), np.arange(MOST_POINTS))
 
 
 # many runs

@@ -13,8 +13,7 @@ from pydantic import ValidationError
 from vsr.experiments.check import check_file
 from vsr.experiments.config import load_experiment
 from vsr.experiments.encodings import BODIES, EvolvedRobot
-from vsr.experiments.encodings.bodies import MaterialGrid, VoxelKinds
-from vsr.experiments.encodings.connectivity import largest_component
+from vsr.experiments.encodings.bodies import MaterialGrid, VoxelKinds, largest_component
 from vsr.experiments.encodings.cppn import PatternBody, SineCPPN, inputs_of, pattern
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")

@@ -33,10 +33,8 @@ from vsr.drawing.overlays import (
 from vsr.drawing.painter import Look, Painter, SpringLines, round_step
 from vsr.drawing.recording import Felt, Recording, recording_of
 from vsr.experiments.config import parse_scene
-from vsr.experiments.play.packing import Stream, pack, streams_of, unpack
-from vsr.experiments.play.page import ASSETS, page
-from vsr.experiments.play.recordings import record_robot
-from vsr.experiments.play.sources import Source, read_sources
+from vsr.experiments.play.page import ASSETS, Stream, pack, page, streams_of, unpack
+from vsr.experiments.play.recordings import Source, read_sources, record_robot
 from vsr.experiments.storage.files import write_arrays, write_text
 from vsr.physics.engine import ENGINES, engine_of
 from vsr.physics.points.springs import of_classes, spring_corners, voxel_tensions

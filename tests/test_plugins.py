@@ -8,7 +8,8 @@ from click.testing import CliRunner
 
 from vsr.cli import main
 from vsr.evo import OPTIMIZERS
-from vsr.experiments.evolve.command import EvolveOptions, evolve
+from vsr.experiments.evolve.command import evolve
+from vsr.experiments.options import EvolveOptions
 from vsr.experiments.report.findings import find_out
 from vsr.experiments.report.searches import searches
 from vsr.experiments.storage.archives import read_archives

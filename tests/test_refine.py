@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from vsr.cli import main
 from vsr.episode import begin, reset, rollout, step
+from vsr.evidence.reproduce.robots import keep_best, read_robustness
 from vsr.evo.population import WORST
 from vsr.experiments.config import load_experiment, load_scene
 from vsr.experiments.evolve.fitness import confirmed_fitness, evaluate_all
@@ -21,14 +22,13 @@ from vsr.experiments.perturbation import (
     EvaluationOptions,
     InitialNoise,
     Perturbation,
-    combined,
+    aggregate_trials,
     perturbations_of,
     reset_perturbed,
 )
 from vsr.experiments.refine import VARIANTS, Robustness, head, robustness_of, rows, summary, variations_of
 from vsr.experiments.report.findings import find_out
 from vsr.experiments.report.sections import robustness
-from vsr.experiments.reproduce.robots import keep_best, read_robustness
 from vsr.experiments.resimulate import batches_of, read_robots
 from vsr.experiments.storage.files import without_nan
 from vsr.experiments.storage.robots import read_title
@@ -89,7 +89,7 @@ def test_starts_are_the_same_every_time_and_within_their_bounds():
 @pytest.mark.parametrize(("aggregate", "expected"), [("median", 2.0), ("mean", 3.0), ("worst", 0.0)])
 def test_several_starts_are_combined(aggregate, expected):
     fitness = jnp.array([[0.0, 7.0, 2.0], [1.0, WORST, 3.0]])
-    found = np.asarray(combined(aggregate, fitness))
+    found = np.asarray(aggregate_trials(aggregate, fitness))
     assert found[0] == expected
     assert found[1] == {"median": 1.0, "mean": -np.inf, "worst": -np.inf}[aggregate]
 
@@ -186,8 +186,8 @@ def test_refine_prints_and_stores_what_is_left(run, refined):
 
 def test_a_study_takes_what_refine_has_stored(run, refined, tmp_path, monkeypatch):
     """Only if it has the factors and starts that the study wants."""
-    monkeypatch.setattr("vsr.experiments.reproduce.robots.robustness_of", None)  # cannot be called
-    monkeypatch.setattr("vsr.experiments.reproduce.robots.simulate_again", lambda *_: ([0.1, 0.2, 0.3], None))
+    monkeypatch.setattr("vsr.evidence.reproduce.robots.robustness_of", None)  # cannot be called
+    monkeypatch.setattr("vsr.evidence.reproduce.robots.simulate_again", lambda *_: ([0.1, 0.2, 0.3], None))
     found = read_run(run)
     keep_best(found, tmp_path, "walk", 3, (1, 2))
     known = read_robustness(found, tmp_path, "walk")

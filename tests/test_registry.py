@@ -14,11 +14,11 @@ from pydantic import TypeAdapter, create_model
 from vsr.controllers import CONTROLLERS
 from vsr.evo import OPTIMIZERS
 from vsr.experiments.catalog import FILES, schema
+from vsr.experiments.claims import CLAIMS
 from vsr.experiments.config import ConfigError, load_experiment, parse_experiment
 from vsr.experiments.descriptors import BODY_DESCRIPTORS, CONTROLLER_DESCRIPTORS
 from vsr.experiments.encodings import BODIES
 from vsr.experiments.encodings import CONTROLLERS as EVOLVED_CONTROLLERS
-from vsr.experiments.reproduce.claims import CLAIMS
 from vsr.sensors import QUANTITIES
 from vsr.spec import OneOf, Registry, Spec
 from vsr.tasks import MEASURES, TASKS

@@ -18,7 +18,7 @@ from vsr.experiments.config import dump_yaml, load, load_experiment, parse_scene
 from vsr.experiments.encodings import EvolvedRobot
 from vsr.experiments.encodings.bodies import MaterialGrid
 from vsr.experiments.encodings.registry import CONTROLLERS
-from vsr.experiments.estimate.needs import needs_of_experiment
+from vsr.experiments.memory import needs_of_experiment
 from vsr.scene import Scene, simulate
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")

@@ -16,14 +16,12 @@ from growing import put_meta, put_statistics
 
 import vsr.cli as cli
 from vsr.experiments.config.problems import UserError
-from vsr.experiments.play.sources import read_sources
+from vsr.experiments.play.recordings import read_sources
 from vsr.experiments.report import page as page_module
 from vsr.experiments.report import sections
-from vsr.experiments.report.bodies import draw_body, room_for
-from vsr.experiments.report.charts import descent_chart
+from vsr.experiments.report.charts import descent_chart, draw_body, room_for
 from vsr.experiments.report.findings import find_out
-from vsr.experiments.report.markup import table, tag
-from vsr.experiments.report.svg import SERIES
+from vsr.experiments.report.markup import SERIES, table, tag
 from vsr.experiments.storage.files import write_arrays
 from vsr.experiments.storage.lineage import Lineage, descent_of_best
 from vsr.experiments.storage.runs import read_run

@@ -12,7 +12,7 @@ from vsr.sdf import distance_and_normal
 
 @pytest.mark.parametrize("dimension", [2, 3])
 def test_a_pierced_plate_is_solid_around_its_hole(dimension):
-    plate = containers.Pierced(jnp.asarray(0.1), jnp.asarray(0.02))
+    plate = containers.PiercedPlate(jnp.asarray(0.1), jnp.asarray(0.02))
     along = [0.0] * (dimension - 2)
     points = {
         (0.0, *along, 0.0): 0.1,  # in the hole: to its rim
@@ -24,7 +24,7 @@ def test_a_pierced_plate_is_solid_around_its_hole(dimension):
     distance, normal = distance_and_normal(plate, point)
     np.testing.assert_allclose(distance, list(points.values()), atol=1e-6)
     np.testing.assert_allclose([part[2] for part in normal], [-0.6, *along, 0.8], atol=1e-5)
-    closed = containers.Pierced(jnp.asarray(-1.0), jnp.asarray(0.02))
+    closed = containers.PiercedPlate(jnp.asarray(-1.0), jnp.asarray(0.02))
     np.testing.assert_allclose(closed.distance((*(jnp.zeros(1),) * (dimension - 1), jnp.ones(1))), 0.98)
 
 

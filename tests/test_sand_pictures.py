@@ -21,8 +21,7 @@ from vsr.drawing.painter import Look, Painter
 from vsr.drawing.pens import faces_behind
 from vsr.experiments.config import parse_scene
 from vsr.experiments.play.film import Film, write_gif
-from vsr.experiments.play.packing import GRAIN_FORCES, GRAIN_SPEED, GRAIN_STEPS, unpack
-from vsr.experiments.play.page import ASSETS, page
+from vsr.experiments.play.page import ASSETS, GRAIN_FORCES, GRAIN_SPEED, GRAIN_STEPS, page, unpack
 from vsr.experiments.play.recordings import robot_from_trajectory
 from vsr.experiments.storage.files import write_text
 from vsr.scene import simulate

@@ -16,16 +16,16 @@ from pydantic import ValidationError
 import vsr
 import vsr.cli as cli
 from vsr.episode import Trajectory, scenario_of
+from vsr.evidence.reproduce import exchange as exchange_module
+from vsr.evidence.reproduce.exchange import exchange, move_to_world, read_exchange
+from vsr.evidence.reproduce.exchange_report import rows, trait_tests, write_exchange
+from vsr.evidence.reproduce.gait import NEAR, contact, gait_of
+from vsr.experiments.claims import GAIT, TRAITS, Above, Exchange, FaresBetter, KeepsMore, MoreOf, Result
 from vsr.experiments.config import load_experiment
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.experiment import Experiment
-from vsr.experiments.reproduce import exchange as exchange_module
-from vsr.experiments.reproduce.claims import Above, FaresBetter, KeepsMore, MoreOf, Result
-from vsr.experiments.reproduce.exchange import GAIT, TRAITS, Exchange, exchange, moved, read_exchange
-from vsr.experiments.reproduce.exchange_report import rows, trait_tests, write_exchange
-from vsr.experiments.reproduce.gait import NEAR, contact, gait_of
-from vsr.experiments.reproduce.study import find_studies, load_study
 from vsr.experiments.storage.runs import read_run
+from vsr.experiments.study import find_studies, load_study
 from vsr.physics.engine import assemble_body, engine_of
 from vsr.physics.failure import Failure
 from vsr.physics.granular import Box, grains_of
@@ -282,7 +282,7 @@ def test_robots_abroad_are_simulated_as_natives_are():
     experiment = Experiment.model_validate(EXPERIMENT)
     body = vsr.Body(shape=("aa",))
     own = Scene(robot=vsr.Robot(body=body, controller=vsr.Sine(frequency=2.0)), world=World(terrain="downhill"))
-    there = moved(own, experiment)
+    there = move_to_world(own, experiment)
     assert (there.robot, there.world, there.task) == (own.robot, experiment.world, experiment.task)
     ((_, found),) = exchange_module._in_worlds([None, own], {"there": experiment}, (1,), 2)
     expected = simulate(there).measures["relative_velocity"]
@@ -296,7 +296,7 @@ def test_robots_abroad_are_simulated_as_natives_are():
         "world": {"terrain": {"type": "sand", "period": 9}},
     }
     with pytest.raises(UserError, match=r"does not fit another world: world\.terrain\.period: 9 m given"):
-        moved(own, Experiment.model_validate({**EXPERIMENT, **narrow}))
+        move_to_world(own, Experiment.model_validate({**EXPERIMENT, **narrow}))
 
 
 # The study's files

@@ -11,7 +11,7 @@ from growing import begin_run, header_in, of_rows, put_statistics
 from vsr.cli import main
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.plot.archives import regions
-from vsr.experiments.plot.metrics import in_words, metrics_named
+from vsr.experiments.plot.curves import in_words, metrics_named
 from vsr.experiments.report.findings import find_out
 from vsr.experiments.report.page import _parts
 from vsr.experiments.report.searches import searches
@@ -122,9 +122,9 @@ def test_names_of_figures_are_whole_or_of_all_archives(elites, front):
     assert metrics_named(runs, "coverage") == ["body.coverage", "brain.coverage"]
     assert metrics_named(runs, "brain.mean") == ["brain.mean"]
     assert in_words("body.qd_score") == "body: QD score"
-    with pytest.raises(UserError, match="there is no figure 'coverge'; did you mean 'coverage'"):
+    with pytest.raises(UserError, match="'coverge'; did you mean 'coverage'"):
         metrics_named(runs, "coverge")
-    with pytest.raises(UserError, match="there is no figure 'coverage'; choose from front, hypervolume"):
+    with pytest.raises(UserError, match="'coverage'; choose from front, hypervolume"):
         metrics_named([*runs, read_run(front)], "coverage")
 
 
@@ -150,7 +150,7 @@ def test_figures_are_plotted_and_compared(elites, tmp_path):
     [
         (["compare", "elites", "--metric", "coverage"], "several archives have it; give one of body.coverage, brain"),
         (["plot", "elites", "--metric", "coverage", "--archive"], "--metric, --archive and --csv: give one of them"),
-        (["plot", "elites", "--metric", "volume"], "there is no figure 'volume'"),
+        (["plot", "elites", "--metric", "volume"], "'volume'"),
     ],
 )
 def test_wrong_words_are_helped(elites, monkeypatch, arguments, message):

@@ -8,9 +8,10 @@ from conftest import ROOT, TINY
 
 from vsr import cli
 from vsr.experiments.config.problems import ConfigError
-from vsr.experiments.evolve.command import EvolveOptions, read_options
-from vsr.experiments.reproduce.study import find_studies
+from vsr.experiments.evolve.command import read_options
+from vsr.experiments.options import EvolveOptions
 from vsr.experiments.shipped import EXPERIMENT, REACH, SCENE, STUDY, USE, find_config, shipped_files, source_of
+from vsr.experiments.study import find_studies
 
 CONFIGS = ROOT / "vsr" / "configs"
 

@@ -14,14 +14,14 @@ from growing import put_meta, put_statistics, rows_of
 from PIL import Image
 
 import vsr.cli as cli
+from vsr.evidence.reproduce import command as reproduce_module
+from vsr.evidence.reproduce.robots import read_repeats
+from vsr.evidence.reproduce.tables import curves
 from vsr.experiments.check import check_file
+from vsr.experiments.claims import CLAIMS, Above, Gain, GainsMore, MetricAbove, Result, Wider
 from vsr.experiments.config import load_experiment
-from vsr.experiments.reproduce import command as reproduce_module
-from vsr.experiments.reproduce.claims import CLAIMS, Above, Gain, GainsMore, MetricAbove, Result, Wider
-from vsr.experiments.reproduce.robots import read_repeats
-from vsr.experiments.reproduce.study import SHIPPED, find_studies, load_study
-from vsr.experiments.reproduce.tables import curves
 from vsr.experiments.storage.runs import read_run
+from vsr.experiments.study import SHIPPED, find_studies, load_study
 from vsr.sensors import Sensor
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
@@ -168,7 +168,7 @@ def test_a_study_is_run_in_pieces(vsr, own, tmp_path, monkeypatch):
 
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     monkeypatch.setattr(reproduce_module, "evolve", None)  # cannot be called
-    monkeypatch.setattr("vsr.experiments.reproduce.robots.simulate_again", None)
+    monkeypatch.setattr("vsr.evidence.reproduce.robots.simulate_again", None)
     assert "already finished" in vsr(*command, "--resume").output
     (tmp_path / "own" / "report.md").unlink()
     again = vsr(*command, "--report")
@@ -215,7 +215,7 @@ def test_a_study_with_errors_reports_all_of_them(vsr, tmp_path):
 def test_claims_of_ones_own(vsr, own, tmp_path):
     (tmp_path / "my_claims.py").write_text(
         "from typing import Literal\n"
-        "from vsr.experiments.reproduce.claims import CLAIMS, Claim, Verdict\n"
+        "from vsr.experiments.claims import CLAIMS, Claim, Verdict\n"
         "class Modest(Claim):\n"
         '    """Nothing is promised."""\n'
         "    type: Literal['modest'] = 'modest'\n"
@@ -318,7 +318,7 @@ def test_what_searches_tell_is_compared(results):
     )
     assert judged("narrow", "wide", "body.coverage").holds == "no"
     assert judged("wide", "narrow", "bodies").holds == "no"
-    assert judged("wide", "narrow", "coverage").evidence == "wide tells no figure 'coverage'"
+    assert judged("wide", "narrow", "coverage").evidence == "wide reports no metric 'coverage'"
 
 
 @pytest.mark.parametrize("name", OUR_OWN[1:])

@@ -17,12 +17,13 @@ from hypothesis import strategies as st
 
 import vsr.cli as cli
 from vsr.experiments.config import ConfigError, UserError, load_experiment
+from vsr.experiments.options import SweepOptions
 from vsr.experiments.storage.runs import read_run
 from vsr.experiments.storage.statistics import COLUMNS
-from vsr.experiments.sweep import axes, cluster, local
-from vsr.experiments.sweep.axes import combine, read_axes, split_values
-from vsr.experiments.sweep.command import SweepOptions, plan_sweep
-from vsr.experiments.sweep.folder import read_jobs, write_sweep
+from vsr.experiments.sweep import folder as folder_module
+from vsr.experiments.sweep import launch
+from vsr.experiments.sweep.command import plan_sweep
+from vsr.experiments.sweep.folder import combine, read_axes, read_jobs, split_values, write_sweep
 
 TINY = """
 robot: {body: {shape: aa}, controller: sine}
@@ -85,7 +86,7 @@ def vsr():
 
 @pytest.fixture
 def quick(monkeypatch):
-    monkeypatch.setattr(local, "COMMAND", [sys.executable, "-c", QUICK])
+    monkeypatch.setattr(launch, "COMMAND", [sys.executable, "-c", QUICK])
 
 
 # what varies
@@ -111,8 +112,8 @@ def test_values_are_split_as_yaml(text, values):
 
 @given(st.lists(st.text("ab019_.+-,", min_size=1, max_size=6), min_size=1, max_size=4).map(",".join))
 def test_simple_values_are_split_as_yaml_would(text):
-    if axes.SIMPLE.fullmatch(text):
-        assert tuple(text.split(",")) == axes._split_by_yaml(text, "")
+    if folder_module.SIMPLE.fullmatch(text):
+        assert tuple(text.split(",")) == folder_module._split_by_yaml(text, "")
 
 
 @pytest.mark.parametrize(
@@ -318,8 +319,8 @@ def test_runs_are_real_runs(vsr, tmp_path):
 def test_ctrl_c_stops_runs_politely_and_begins_no_more(tiny, tmp_path):
     path = tmp_path / "sweep"
     code = (
-        "import sys, vsr.cli as cli; from vsr.experiments.sweep import local; "
-        f"local.COMMAND = [sys.executable, '-c', {LONG!r}]; "
+        "import sys, vsr.cli as cli; from vsr.experiments.sweep import launch; "
+        f"launch.COMMAND = [sys.executable, '-c', {LONG!r}]; "
         "sys.argv = ['vsr', *sys.argv[1:]]; cli.main()"
     )
     arguments = ("sweep", tiny, "--sweep", "optimizer.population_size=8,9", "--out", path)
@@ -406,10 +407,10 @@ def begun(tiny, path, *values):
 
 def test_submitit_runs_jobs_and_reports_which_failed(tiny, tmp_path, monkeypatch):
     submitit = pytest.importorskip("submitit")
-    monkeypatch.setattr(cluster, "COMMAND", [sys.executable, "-c", QUICK])
+    monkeypatch.setattr(launch, "COMMAND", [sys.executable, "-c", QUICK])
     plan = begun(tiny, tmp_path / "sweep", "optimizer.population_size=8,9")
     executor = submitit.LocalExecutor(plan.path / "jobs")
-    numbers = cluster.submit(plan, ["population_size=8", "population_size=9"], executor, ["--device", "cpu"])
+    numbers = launch.submit(plan, ["population_size=8", "population_size=9"], executor, ["--device", "cpu"])
     jobs = {name: submitit.LocalJob(plan.path / "jobs", number) for name, number in numbers.items()}
     deadline = time.monotonic() + 60
     while not all(job.paths.result_pickle.exists() for job in jobs.values()):
@@ -424,13 +425,13 @@ def test_submitit_runs_jobs_and_reports_which_failed(tiny, tmp_path, monkeypatch
 @pytest.mark.slow
 def test_a_job_out_of_time_saves_and_goes_on(tiny, tmp_path, monkeypatch):
     submitit = pytest.importorskip("submitit")
-    monkeypatch.setattr(cluster, "COMMAND", [sys.executable, "-c", LONG])
+    monkeypatch.setattr(launch, "COMMAND", [sys.executable, "-c", LONG])
     plan = begun(tiny, tmp_path / "sweep", "optimizer.population_size=8")
     executor = submitit.LocalExecutor(plan.path / "jobs")
     executor.update_parameters(
         timeout_min=1, signal_delay_s=46
     )  # the warning comes after 14 s, when the job has loaded
-    cluster.submit(plan, ["population_size=8"], executor, [])
+    launch.submit(plan, ["population_size=8"], executor, [])
     (pickled,) = [submitit.LocalJob(plan.path / "jobs", number) for number in read_jobs(plan.path).values()]
     deadline = time.monotonic() + 120
     while not pickled.paths.result_pickle.exists():

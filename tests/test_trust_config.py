@@ -23,8 +23,8 @@ from vsr.experiments.config.check import shown
 from vsr.experiments.config.problems import MOST_REPORTED
 from vsr.experiments.config.yaml import parse_yaml, read_yaml
 from vsr.experiments.reach.spec import voxel_at
-from vsr.experiments.reproduce.study import is_study
 from vsr.experiments.storage.robots import is_changed
+from vsr.experiments.study import is_study
 
 EXPERIMENT = "robot:\n  body: {shape: aa}\n  controller: sine\n"
 

@@ -14,13 +14,14 @@ from vsr.evo import OPTIMIZERS
 from vsr.experiments.config import ConfigError, UserError, load, load_scene, run_plugins_of
 from vsr.experiments.config.plugins import PluginRequiredError
 from vsr.experiments.encodings import CONTROLLERS
-from vsr.experiments.evolve.command import EvolveOptions, read_options
-from vsr.experiments.play.sources import read_sources
+from vsr.experiments.evolve.command import read_options
+from vsr.experiments.options import EvolveOptions, SweepOptions
+from vsr.experiments.play.recordings import read_sources
 from vsr.experiments.report.findings import find_out
 from vsr.experiments.storage.files import write_arrays
 from vsr.experiments.storage.runs import read_run
 from vsr.experiments.storage.settings import check_same_experiment
-from vsr.experiments.sweep.command import SweepOptions, plan_sweep
+from vsr.experiments.sweep.command import plan_sweep
 from vsr.experiments.sweep.folder import write_sweep
 from vsr.experiments.watch.following import Follower
 from vsr.experiments.watch.portrait import Portrait

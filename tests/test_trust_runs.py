@@ -21,8 +21,9 @@ from vsr.evo.evolution_strategy import Climb, start
 from vsr.experiments import devices
 from vsr.experiments.config import UserError
 from vsr.experiments.devices import private_folder
-from vsr.experiments.evolve.command import EvolveOptions, evolve
+from vsr.experiments.evolve.command import evolve
 from vsr.experiments.evolve.generation import compile_evolution
+from vsr.experiments.options import EvolveOptions
 from vsr.experiments.report.findings import find_out
 from vsr.experiments.storage.files import json_line, numbered_files, parse_json_line
 from vsr.experiments.storage.lineage import read_lineage

@@ -325,10 +325,9 @@ def plot(
     with _loading():
         from vsr.experiments.console import busy, warn
         from vsr.experiments.plot.archives import plot_archives
-        from vsr.experiments.plot.curves import plot_runs
+        from vsr.experiments.plot.curves import plot_metrics, plot_runs
         from vsr.experiments.plot.figures import FORMATS
-        from vsr.experiments.plot.metrics import plot_metrics
-        from vsr.experiments.storage.files import replacing, target_file
+        from vsr.experiments.storage.files import replace_when_closed, target_file
         from vsr.experiments.storage.runs import as_csv, read_curves, read_run, trust_plugins
 
     if (metric is not None) + archive + as_table > 1:
@@ -357,7 +356,7 @@ def plot(
         read = [read_curves(run) for run in runs]
     warn([warning for run in read for warning in run.warnings])
     if as_table:
-        with replacing(target) as partial:
+        with replace_when_closed(target) as partial:
             partial.write_text(as_csv(read), encoding="utf-8")
     elif metric is not None:
         plot_metrics(read, metric, target, band)
@@ -513,7 +512,7 @@ def reproduce(options: ReproduceOptions) -> None:
 
     It runs the experiments and writes a figure, tables, and a report that gives every claim in numbers.
     """
-    from vsr.experiments.reproduce.command import reproduce as work
+    from vsr.evidence.reproduce.command import reproduce as work
 
     work(options)
 

@@ -32,12 +32,12 @@ from vsr.experiments.evaluate.matrix import RobotGroup, combinations_of, group_o
 from vsr.experiments.evaluate.sets import load_set
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.reach.command import load_reach
-from vsr.experiments.reproduce.study import load_study
 from vsr.experiments.shipped import SET, STUDY, find_config, shipped_files
 from vsr.experiments.storage.lineage import read_lineage
 from vsr.experiments.storage.provenance import describe_session
 from vsr.experiments.storage.robots import BEST, robot_file, write_robot
-from vsr.experiments.verify import read as read_robot
+from vsr.experiments.study import load_study
+from vsr.experiments.verify import load_claim as read_robot
 from vsr.lattice.mesh import cells_inside, read_mesh
 from vsr.spec import InfeasibleError
 

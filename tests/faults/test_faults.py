@@ -19,7 +19,7 @@ from faults import folder_faults, fuzz, run_faults
 from faults.injection import Fault, refuse_network
 from faults.processes import Job, Result, run_here, spawn
 from faults.reference import RUN, read_end, readers
-from vsr.evo.population import WORST, evaluated, offspring
+from vsr.evo.population import WORST, offspring, with_fitness
 from vsr.experiments.storage import files
 
 KINDS = {
@@ -187,7 +187,7 @@ def test_the_same_settings_give_the_same_result(reference):
 def test_an_infinite_fitness_never_wins():
     population = offspring({"a": jnp.zeros(4)}, jnp.full((4, 2), -1), jnp.int32(0), jnp.int32(0))
     fitness = jnp.array([jnp.inf, jnp.nan, 9.0, 1.0])
-    known = evaluated(population, fitness, jnp.array([False, False, True, False])).fitness
+    known = with_fitness(population, fitness, jnp.array([False, False, True, False])).fitness
     np.testing.assert_array_equal(known, [WORST, WORST, WORST, 1.0])
 
 

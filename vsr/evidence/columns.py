@@ -83,7 +83,7 @@ def candidates_needed(corners: ArrayLike, position: ArrayLike, grid: int) -> int
 
 
 class _Hits(NamedTuple):
-    """Columns looked at for every triangle; each (triangles, candidates) unless said otherwise."""
+    """Columns looked at for every triangle; each (triangles, candidates) unless noted otherwise."""
 
     height: Array
     """at which the column's center meets the triangle [m]"""

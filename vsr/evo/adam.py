@@ -1,9 +1,8 @@
 """Ascent along gradients that the evaluation gives: many restarts side by side, each moved by Adam (package optax).
 
-Every individual is one restart. It goes where its own gradient leads; a slope that is longer than `clip` is shortened,
-because slopes through contact have spikes. A restart that fails, or has not become better for `patience` generations,
-restarts from random genes.
-"""
+Every individual is one restart. It follows its own gradient; a gradient longer than `clip` is shortened,
+because gradients through contact have spikes. A restart that fails, or has not become better for `patience`
+generations, restarts from random genes."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from jax import Array
 from pydantic import Field, Strict, model_validator
 
 from vsr.evo.diversity import gene_spread
-from vsr.evo.population import NO_PARENT, WORST, Population, best, evaluated, joined, offspring
+from vsr.evo.population import NO_PARENT, WORST, Population, best, concatenate, offspring, with_fitness
 from vsr.evo.protocol import Evaluation, Sampler, SearchSummary
 from vsr.evo.settings import Settings, Size
 
@@ -37,7 +36,7 @@ class Ascent:
     moments: Any
     """the state of optax, (population_size, ...)"""
     begins: Array
-    """who restarts with the next evaluation, (population_size,)"""
+    """individuals that restart with the next evaluation, (population_size,)"""
     top: Array
     """the best fitness of each restart since it began, (population_size,)"""
     waited: Array
@@ -57,7 +56,7 @@ class Adam(Settings):
     rate: Annotated[float, Strict(), Field(gt=0, le=1e6)] = 0.05
     """how far a gene goes in a generation, about"""
     clip: Annotated[float, Strict(), Field(gt=0, le=1e12)] = 1.0
-    """longest slope; longer ones are shortened to it"""
+    """longest gradient; longer ones are shortened to it"""
     patience: Annotated[int, Strict(), Field(ge=1)] | None = 20
     """generations without improvement before an individual restarts; null for never"""
 
@@ -96,7 +95,7 @@ class Adam(Settings):
         return offspring(genes, parents, state.generation * self.population_size, state.generation)
 
     def tell(self, state: Ascent, asked: Population, evaluation: Evaluation) -> Ascent:
-        asked, gradients = evaluated(asked, evaluation.fitness, evaluation.failed), evaluation.gradients
+        asked, gradients = with_fitness(asked, evaluation.fitness, evaluation.failed), evaluation.gradients
         assert gradients is not None
         sound = (asked.fitness > WORST) & _finite(gradients, self.population_size)
         downhill = _chosen(sound, jax.tree.map(jnp.negative, gradients), jax.tree.map(jnp.zeros_like, gradients))
@@ -117,7 +116,7 @@ class Adam(Settings):
             top=jnp.maximum(asked.fitness, top),
             waited=waited,
             population=asked,
-            leader=best(joined(leader, asked)),
+            leader=best(concatenate(leader, asked)),
         )
 
     def summary(self, state: Ascent) -> SearchSummary:
@@ -136,7 +135,7 @@ class Adam(Settings):
         return optax.chain(optax.clip_by_global_norm(self.clip), optax.adam(self.rate))
 
     def _at_first(self, genes: Any) -> Any:
-        """What optax remembers of restarts that have not moved yet, (population_size, ...)."""
+        """State of optax for restarts that have not moved yet, (population_size, ...)."""
         return jax.vmap(self._way().init)(genes)
 
 
@@ -150,7 +149,7 @@ def _chosen(condition: Array, value: Any, otherwise: Any) -> Any:
 
 
 def _finite(gradients: Any, count: int) -> Array:
-    """Whose slopes are all numbers, (count,)."""
+    """Whether all gradients of an individual are finite, (count,)."""
     return jnp.stack([jnp.isfinite(leaf).reshape(count, -1).all(1) for leaf in jax.tree.leaves(gradients)]).all(0)
 
 

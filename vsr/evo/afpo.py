@@ -18,10 +18,10 @@ from pydantic import Field, Strict, model_validator
 
 from vsr.evo.diversity import gene_spread
 from vsr.evo.pareto import fronts
-from vsr.evo.population import NO_PARENT, WORST, Population, best, evaluated, joined, offspring, take
+from vsr.evo.population import NO_PARENT, WORST, Population, best, concatenate, offspring, take, with_fitness
 from vsr.evo.protocol import Evaluation, Sampler, SearchSummary
 from vsr.evo.settings import Settings, Share, Size
-from vsr.evo.variation import choosing, crossed_or_mutated
+from vsr.evo.variation import cross_or_mutate, where_individuals
 
 
 @jax.tree_util.register_dataclass
@@ -33,7 +33,7 @@ class Generations:
     generation: Array
     """evaluations so far, in generations, ()"""
     population: Population
-    """the survivors; before the first evaluation, just its newborns"""
+    """the survivors; before the first evaluation, the individuals to be evaluated"""
     founded: Array
     """generation in which each survivor's lineage began, (population_size,)"""
 
@@ -81,20 +81,20 @@ class AFPO(Settings):
         fresh_key, drawing, *keys = jax.random.split(jax.random.fold_in(state.key, state.generation), 5)
         drawn = jax.random.randint(drawing, (2, self.population_size), 0, self.population_size)
         first, second = (take(state.population, places) for places in drawn)
-        genes, parents = crossed_or_mutated(
+        genes, parents = cross_or_mutate(
             (keys[0], keys[1], keys[2]), first, second, self.crossover_rate, self.sigma, sample, self.resampling_rate
         )
         new = jnp.arange(self.population_size) < self.newcomers
-        genes = jax.tree.map(choosing(new), sample(fresh_key, self.population_size), genes)
+        genes = jax.tree.map(where_individuals(new), sample(fresh_key, self.population_size), genes)
         parents = jnp.where(new[:, None], NO_PARENT, parents)
         children = offspring(genes, parents, state.generation * self.population_size, state.generation)
         at_first = state.generation == 0
         return jax.tree.map(lambda later, now: jnp.where(at_first, now, later), children, state.population)
 
     def tell(self, state: Generations, asked: Population, evaluation: Evaluation) -> Generations:
-        asked = evaluated(asked, evaluation.fitness, evaluation.failed)
+        asked = with_fitness(asked, evaluation.fitness, evaluation.failed)
         born = self._founded(state, asked)
-        both, founded = joined(state.population, asked), jnp.concatenate([state.founded, born])
+        both, founded = concatenate(state.population, asked), jnp.concatenate([state.founded, born])
         fitness = jnp.nan_to_num(both.fitness, nan=WORST, neginf=WORST)
         first = state.generation == 0
         unborn = first & (jnp.arange(both.size) < self.population_size)
@@ -119,7 +119,7 @@ class AFPO(Settings):
         )
 
     def _founded(self, state: Generations, asked: Population) -> Array:
-        """When the lineages of children began: with the elder of their parents, or now, (population_size,)."""
+        """Generation in which the lineages of children began: that of the older parent, or this, (population_size,)."""
         known = state.population.id
         of = asked.parents[..., None] == known  # (n_pop, 2, n_pop)
         elder = jnp.where(of, state.founded, jnp.iinfo(jnp.int32).max).min((1, 2))

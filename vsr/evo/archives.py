@@ -2,7 +2,7 @@
 
 A grid cuts every axis into equal intervals; a value on a border, or as near below as rounding brings it, belongs to the
 upper cell, by the rule of pyribs. A CVT archive (Vassiliades et al. 2018) has as many cells as asked for,
-whatever the number of axes: the regions that are nearest to centers spread evenly. What lies beyond a range belongs to
+whatever the number of axes: the regions that are nearest to centers spread evenly. Values beyond a range belong to
 the outermost cell, as in pyribs. What has a descriptor that is not a number, or failed, enters no cell.
 """
 
@@ -22,7 +22,7 @@ from pydantic import Field, Strict, field_validator
 
 from vsr.evo.population import NO_PARENT, WORST, Population, take
 from vsr.evo.settings import Settings
-from vsr.evo.variation import choosing
+from vsr.evo.variation import where_individuals
 
 MOST_CELLS = 1_000_000
 NEARLY = 1e-6
@@ -34,7 +34,7 @@ class Axis(Settings):
     """One descriptor of an archive."""
 
     measure: str
-    """what individuals are distinguished by"""
+    """descriptors that distinguish individuals"""
     range: tuple[Number, Number]
     """the least and the largest that are distinguished"""
 
@@ -73,7 +73,7 @@ class GridArchive(Settings):
 
     type: Literal["grid"] = "grid"
     axes: Annotated[tuple[GridAxis, ...], Field(min_length=1, max_length=8)]
-    """what tells individuals apart; the last changes fastest in the order of cells"""
+    """descriptors that distinguish individuals; the last changes fastest in the order of cells"""
 
     @field_validator("axes")
     @classmethod
@@ -111,7 +111,7 @@ class CVTArchive(Settings):
 
     type: Literal["cvt"] = "cvt"
     axes: Annotated[tuple[Axis, ...], Field(min_length=1, max_length=64)]
-    """what tells individuals apart"""
+    """descriptors that distinguish individuals"""
     cells: Annotated[int, Strict(), Field(ge=2, le=100_000)] = 1024
     """how many"""
     samples: Annotated[int, Strict(), Field(ge=1, le=1000)] = 20
@@ -148,7 +148,7 @@ class Archive(Protocol):
 
     @property
     def axes(self) -> Sequence[Axis]:
-        """Descriptors that tell individuals apart."""
+        """Descriptors that distinguish individuals."""
         ...
 
     @property
@@ -176,7 +176,7 @@ AnyArchive = Annotated[GridArchive | CVTArchive, Field(discriminator="type")]
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Elites:
-    """What an archive holds, one place per cell."""
+    """Contents of an archive, one slot per cell."""
 
     members: Population
     """fitness WORST where a cell is empty, (cells,)"""
@@ -205,7 +205,7 @@ def nobody(archive: Archive, like: Population) -> Elites:
     return Elites(empty, jnp.full(centers.shape, jnp.nan, jnp.float32), centers)
 
 
-def inserted(archive: Archive, elites: Elites, newcomers: Population, descriptors: Array) -> Elites:
+def insert(archive: Archive, elites: Elites, newcomers: Population, descriptors: Array) -> Elites:
     """The archive after a batch: of each cell the fittest stays or enters.
 
     Among equals who is there stays, and of the newcomers the first in the batch enters. descriptors: (size, axes).
@@ -218,7 +218,7 @@ def inserted(archive: Archive, elites: Elites, newcomers: Population, descriptor
     first = jax.ops.segment_min(jnp.where(leads, jnp.arange(size), size), cell, cells + 1)[:cells]
     enters = (first < size) & (best > elites.members.fitness)
     winner = jnp.minimum(first, size - 1)
-    chosen = choosing(enters)
+    chosen = where_individuals(enters)
     return Elites(
         members=jax.tree.map(chosen, take(newcomers, winner), elites.members),
         descriptors=chosen(descriptors[winner].astype(elites.descriptors.dtype), elites.descriptors),

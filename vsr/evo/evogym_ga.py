@@ -23,7 +23,7 @@ from pydantic import Field, Strict
 from vsr.evo.generations import Generational, Search
 from vsr.evo.operators import fingerprints, redrawn
 from vsr.evo.population import NO_PARENT, WORST, Population, offspring
-from vsr.evo.protocol import Evaluation, Sampler, accepted
+from vsr.evo.protocol import Evaluation, Sampler, acceptance
 from vsr.evo.settings import Share, Size
 
 FEWEST = 2
@@ -34,7 +34,7 @@ Make = Callable[[Array], tuple[Any, Array]]
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Remembering(Search):
+class SearchWithHistory(Search):
     """A search that knows whom it has evaluated."""
 
     known: Array
@@ -56,7 +56,7 @@ class EvogymGA(Generational):
     attempts: Annotated[int, Strict(), Field(ge=1, le=10_000)] = 100
     """how often a child is made at most, until it is acceptable and new"""
 
-    def start(self, key: Array, sample: Sampler) -> Remembering:
+    def start(self, key: Array, sample: Sampler) -> SearchWithHistory:
         # Zeros are the mark of nobody: no two hashes are both 0 but by a chance of one in 2**64.
         known = jnp.zeros((self.budget, 2), jnp.uint32)
         drawing, rest = jax.random.split(key)
@@ -67,21 +67,21 @@ class EvogymGA(Generational):
             lambda key: (sample(key, self.population_size), jnp.full((self.population_size, 2), NO_PARENT)),
         )
         born = offspring(genes, parents, jnp.int32(0), jnp.int32(0))
-        return Remembering(key=rest, generation=jnp.int32(0), population=born, known=known)
+        return SearchWithHistory(key=rest, generation=jnp.int32(0), population=born, known=known)
 
     def survivor_count(self, evaluations: Array) -> Array:
         """After some evaluations, ()."""
         left = jnp.maximum(1 - evaluations / self.budget, 0)
         return jnp.maximum(jnp.floor(self.population_size * self.survivors * left + 1e-4), FEWEST).astype(jnp.int32)
 
-    def ask(self, state: Remembering, sample: Sampler) -> Population:
+    def ask(self, state: SearchWithHistory, sample: Sampler) -> Population:
         key = jax.random.fold_in(state.key, state.generation)
         genes, parents = self._new(key, sample, state.known, self._children(state, sample))
         children = offspring(genes, parents, state.generation * self.population_size, state.generation)
         first = state.generation == 0
         return jax.tree.map(lambda new, old: jnp.where(first, old, new), children, state.population)
 
-    def tell(self, state: Remembering, asked: Population, evaluation: Evaluation) -> Remembering:
+    def tell(self, state: SearchWithHistory, asked: Population, evaluation: Evaluation) -> SearchWithHistory:
         """Survivors and children are the next population; those who did not survive are gone."""
         members = state.population
         alive = jnp.arange(members.size) < self._survivors(state)
@@ -89,7 +89,7 @@ class EvogymGA(Generational):
         following = super().tell(replace(state, population=kept), asked, evaluation)
         place = (state.generation * self.population_size + jnp.arange(self.population_size)) % self.budget
         known = state.known.at[place].set(fingerprints(asked.genes))
-        return Remembering(following.key, following.generation, following.population, known)
+        return SearchWithHistory(following.key, following.generation, following.population, known)
 
     def _survivors(self, state: Search) -> Array:
         return jnp.minimum(self.survivor_count(state.generation * self.population_size), self.population_size)
@@ -118,7 +118,7 @@ class EvogymGA(Generational):
 
             made = jax.tree.map(choose, make(jax.random.fold_in(key, number)), made)
             genes, _ = made
-            return number + 1, made, ~accepted(sample, genes, self.population_size) | self._seen(genes, known)
+            return number + 1, made, ~acceptance(sample, genes, self.population_size) | self._seen(genes, known)
 
         def goes_on(carry: tuple[Array, Any, Array]) -> Array:
             return (carry[0] < self.attempts) & carry[2].any()
@@ -129,7 +129,7 @@ class EvogymGA(Generational):
         return jax.lax.while_loop(goes_on, attempt, (jnp.int32(0), nobody, jnp.ones(self.population_size, bool)))[1]
 
     def _seen(self, genes: Any, known: Array) -> Array:
-        """Who was evaluated before, or is like an earlier child, (population_size,)."""
+        """Whether an individual was evaluated before, or equals an earlier child, (population_size,)."""
         marks = fingerprints(genes)
         before = (marks[:, None] == known[None]).all(-1).any(1)
         return before | jnp.tril((marks[:, None] == marks[None]).all(-1), k=-1).any(1)

@@ -1,4 +1,4 @@
-"""What optimizers with a population of fixed size share: their state, how it begins and who survives a generation."""
+"""Shared parts of optimizers with a population of fixed size: state, first generation and survival."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import jax.numpy as jnp
 from jax import Array
 
 from vsr.evo.diversity import gene_spread
-from vsr.evo.population import NO_PARENT, WORST, Population, best, evaluated, joined, offspring, take
+from vsr.evo.operators import truncation
+from vsr.evo.population import NO_PARENT, WORST, Population, best, concatenate, offspring, take, with_fitness
 from vsr.evo.protocol import Evaluation, Sampler, SearchSummary
-from vsr.evo.selection import truncation
 from vsr.evo.settings import Settings, Size
 
 
@@ -25,7 +25,7 @@ class Search:
     generation: Array
     """evaluations so far, in generations, ()"""
     population: Population
-    """the survivors; before the first evaluation, just its newborns"""
+    """the survivors; before the first evaluation, the individuals to be evaluated"""
 
 
 class Generational(Settings):
@@ -46,9 +46,9 @@ class Generational(Settings):
         return Search(key=rest, generation=jnp.int32(0), population=born)
 
     def tell(self, state: Search, asked: Population, evaluation: Evaluation) -> Search:
-        """The fittest of both survive, elders first among equals; at first just those asked."""
-        asked = evaluated(asked, evaluation.fitness, evaluation.failed)
-        both = joined(state.population, asked)
+        """The fittest of both survive, parents first among equals; at first all those asked."""
+        asked = with_fitness(asked, evaluation.fitness, evaluation.failed)
+        both = concatenate(state.population, asked)
         survivors = take(both, truncation(both.fitness, asked.size))
         ordered = take(asked, truncation(asked.fitness, asked.size))
         first = state.generation == 0

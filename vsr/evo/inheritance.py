@@ -1,6 +1,6 @@
-"""Searches over individuals that learn in their life: what children inherit of it.
+"""Searches over individuals that learn in their lifetime, and the inheritance of learned genes.
 
-The evaluation tells what became of every individual's genes (`Evaluation.learned`) and how fit it was then.
+The evaluation reports every individual's learned genes (`Evaluation.learned`) and how fit it was then.
 Lamarckian: the search goes on with those genes. Baldwinian: with the genes of birth; what was learned counts for
 fitness and for the robot that is kept, and is lost to children.
 """

@@ -16,13 +16,13 @@ import jax.numpy as jnp
 from jax import Array
 from pydantic import Field, Strict, model_validator
 
-from vsr.evo.archives import ARCHIVE_METRICS, AnyArchive, Archive, Elites, archive_metrics, inserted, nobody
+from vsr.evo.archives import ARCHIVE_METRICS, AnyArchive, Archive, Elites, archive_metrics, insert, nobody
 from vsr.evo.diversity import gene_spread
 from vsr.evo.operators import flat_draw
-from vsr.evo.population import NO_PARENT, WORST, Population, best, evaluated, joined, offspring, take
+from vsr.evo.population import NO_PARENT, WORST, Population, best, concatenate, offspring, take, with_fitness
 from vsr.evo.protocol import Evaluation, Sampler, SearchSummary
 from vsr.evo.settings import Settings, Share, Size
-from vsr.evo.variation import choosing, crossed_or_mutated
+from vsr.evo.variation import cross_or_mutate, where_individuals
 
 EVERY = "all"
 
@@ -46,7 +46,7 @@ class MapElites(Settings):
     population_size: Size = 250
     """children in a generation"""
     archives: Annotated[dict[str, AnyArchive], Field(min_length=1, max_length=16)]
-    """by name: grid or cvt, with the descriptors that tell individuals apart"""
+    """by name: grid or cvt, with the descriptors that distinguish individuals"""
     parents: str = EVERY
     """the archive from which parents are drawn, or all: each parent from any of them, with equal chances"""
     random_generations: Annotated[int, Strict(), Field(ge=1, le=100_000)] = 1
@@ -96,17 +96,17 @@ class MapElites(Settings):
         )
 
     def tell(self, state: Illumination, asked: Population, evaluation: Evaluation) -> Illumination:
-        asked = evaluated(asked, evaluation.fitness, evaluation.failed)
+        asked = with_fitness(asked, evaluation.fitness, evaluation.failed)
         assert evaluation.descriptors is not None
         column = {name: evaluation.descriptors[:, place] for place, name in enumerate(self.descriptors)}
         archives = {
-            name: inserted(archive, state.archives[name], asked, _columns(column, archive))
+            name: insert(archive, state.archives[name], asked, _columns(column, archive))
             for name, archive in self.archives.items()
         }
         return Illumination(state.key, state.generation + 1, archives)
 
     def summary(self, state: Illumination) -> SearchSummary:
-        everyone = reduce(joined, (elites.members for elites in state.archives.values()))
+        everyone = reduce(concatenate, (elites.members for elites in state.archives.values()))
         leader, there = best(everyone), everyone.fitness > WORST
 
         metrics = {
@@ -118,7 +118,7 @@ class MapElites(Settings):
             best=leader,
             median=jnp.nanmedian(jnp.where(there, everyone.fitness, jnp.nan)),
             spread=gene_spread(everyone.genes, there),
-            members=jax.tree.map(choosing(there), everyone, leader),  # the best stands in empty cells
+            members=jax.tree.map(where_individuals(there), everyone, leader),  # the best stands in empty cells
             archive=state.archives,
             metrics=metrics,
         )
@@ -137,10 +137,10 @@ class MapElites(Settings):
     def _children(self, key: Array, state: Illumination, sample: Sampler) -> Population:
         drawing, choice, mixing, noise = jax.random.split(key, 4)
         breeders = self._breeders(state)
-        everyone = reduce(joined, (elites.members for elites in breeders))
+        everyone = reduce(concatenate, (elites.members for elites in breeders))
         first, second = _drawn(drawing, breeders, 2 * self.population_size).reshape(2, -1)
         parents = take(everyone, first), take(everyone, second)
-        genes, ids = crossed_or_mutated(
+        genes, ids = cross_or_mutate(
             (choice, mixing, noise), *parents, self.crossover_rate, self.sigma, sample, self.resampling_rate
         )
         return offspring(genes, ids, state.generation * self.population_size, state.generation)

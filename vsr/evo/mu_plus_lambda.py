@@ -15,12 +15,11 @@ from jax import Array
 from pydantic import Field, Strict
 
 from vsr.evo.generations import Generational, Search
-from vsr.evo.operators import repeated
+from vsr.evo.operators import duplicates, tournament
 from vsr.evo.population import Population, offspring, take
 from vsr.evo.protocol import Sampler
-from vsr.evo.selection import tournament
 from vsr.evo.settings import Share, Size
-from vsr.evo.variation import choosing, crossed_or_mutated
+from vsr.evo.variation import cross_or_mutate, where_individuals
 
 
 class MuPlusLambda(Generational):
@@ -51,9 +50,9 @@ class MuPlusLambda(Generational):
         def attempt(carry):
             number, genes, parents, doubled = carry
             fresh, fresh_parents = self._children(jax.random.fold_in(key, number), population, sample)
-            choose = choosing(doubled)
+            choose = where_individuals(doubled)
             genes, parents = jax.tree.map(choose, fresh, genes), choose(fresh_parents, parents)
-            return number + 1, genes, parents, repeated(genes, population.genes)
+            return number + 1, genes, parents, duplicates(genes, population.genes)
 
         # At first nobody is there, so that all are to be made.
         nobody = jnp.int32(0), population.genes, population.parents, jnp.ones(self.population_size, bool)
@@ -66,6 +65,6 @@ class MuPlusLambda(Generational):
             2, -1
         )
         parents = take(population, first), take(population, second)
-        return crossed_or_mutated(
+        return cross_or_mutate(
             (choice, mixing, noise), *parents, self.crossover_rate, self.sigma, sample, self.resampling_rate
         )

@@ -18,16 +18,16 @@ from pydantic import Field, Strict, model_validator
 from vsr.evo.diversity import gene_spread
 from vsr.evo.operators import flat_draw
 from vsr.evo.pareto import crowding, fronts, hypervolume
-from vsr.evo.population import NO_PARENT, WORST, Population, best, evaluated, joined, offspring, take
+from vsr.evo.population import NO_PARENT, WORST, Population, best, concatenate, offspring, take, with_fitness
 from vsr.evo.protocol import Evaluation, Sampler, SearchSummary
 from vsr.evo.settings import Settings, Share, Size
-from vsr.evo.variation import crossed_or_mutated
+from vsr.evo.variation import cross_or_mutate
 
 MOST_FOR_VOLUME = 3
 
 
 class Objective(Settings):
-    """One thing that counts beside the fitness."""
+    """One objective beside the fitness."""
 
     measure: str
     """one of the measures"""
@@ -43,13 +43,13 @@ class Objective(Settings):
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class ParetoPoint:
-    """A search between two generations; also what is kept of it as a front."""
+    """A search between two generations, and the front that is kept of it."""
 
     key: Array
     generation: Array
     """evaluations so far, in generations, ()"""
     population: Population
-    """the survivors, the first front first; before the first evaluation, just its newborns"""
+    """the survivors, the first front first; before the first evaluation, the individuals to be evaluated"""
     objectives: Array
     """all maximized, the fitness first, WORST for a failure, (population_size, objectives)"""
     front: Array
@@ -61,7 +61,7 @@ class ParetoPoint:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Front:
-    """What is kept for others to read: the whole population, with who is on the first front."""
+    """The population with the number of each individual's front, as stored."""
 
     population: Population
     objectives: Array
@@ -77,7 +77,7 @@ class NSGA2(Settings):
     population_size: Size = 250
     """size of the population, and of the offspring"""
     objectives: Annotated[tuple[Objective, ...], Field(min_length=1, max_length=8)]
-    """what counts beside the fitness"""
+    """objectives beside the fitness"""
     crossover_rate: Share = 0.8
     """share of children made by crossover; the others by mutation"""
     sigma: Annotated[float, Strict(), Field(ge=0, le=1e6)] = 0.15
@@ -131,14 +131,14 @@ class NSGA2(Settings):
         return jax.tree.map(lambda new, old: jnp.where(first, old, new), children, state.population)
 
     def tell(self, state: ParetoPoint, asked: Population, evaluation: Evaluation) -> ParetoPoint:
-        asked = evaluated(asked, evaluation.fitness, evaluation.failed)
+        asked = with_fitness(asked, evaluation.fitness, evaluation.failed)
         assert evaluation.descriptors is not None
         signs = jnp.array([objective.sign for objective in self.objectives])
         others = jnp.where(jnp.isfinite(evaluation.descriptors), evaluation.descriptors * signs, WORST)
         sound = (asked.fitness > WORST) & (others > WORST).all(-1)
         new = jnp.where(sound[:, None], jnp.concatenate([asked.fitness[:, None], others], 1), WORST)
         # At first the population is those asked: nobody's objectives are known before, so that they come last.
-        both, objectives = joined(state.population, asked), jnp.concatenate([state.objectives, new])
+        both, objectives = concatenate(state.population, asked), jnp.concatenate([state.objectives, new])
         front = fronts(objectives)
         front = jnp.where((state.generation == 0) & (jnp.arange(len(front)) < self.population_size), len(front), front)
         lonely = crowding(objectives, front)
@@ -185,7 +185,7 @@ class NSGA2(Settings):
         winner = jnp.take_along_axis(drawn, jnp.argmin(place[drawn], 1)[:, None], 1)[:, 0]
         first, second = winner.reshape(2, -1)
         parents = take(state.population, first), take(state.population, second)
-        genes, ids = crossed_or_mutated(
+        genes, ids = cross_or_mutate(
             (choice, mixing, noise), *parents, self.crossover_rate, self.sigma, sample, self.resampling_rate
         )
         return offspring(genes, ids, state.generation * self.population_size, state.generation)

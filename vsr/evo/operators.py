@@ -79,10 +79,24 @@ def _mix(words: Array, place: Array, seed: int) -> Array:
     return x ^ (x >> 15)
 
 
-def repeated(children: Any, others: Any) -> Array:
+def duplicates(children: Any, others: Any) -> Array:
     """True for children whose genes another population or an earlier child already has, (children,)."""
     ours, theirs = fingerprints(children), fingerprints(others)
     among_others = (ours[:, None] == theirs[None]).all(-1).any(1)
     same = (ours[:, None] == ours[None]).all(-1)
     earlier = jnp.tril(same, k=-1).any(1)
     return among_others | earlier
+
+
+def tournament(key: Array, fitness: Array, size: int, count: int) -> Array:
+    """Places of the winners of `count` tournaments among `size` individuals drawn with replacement, (count,).
+
+    The first drawn wins among equals.
+    """
+    drawn = flat_draw(partial(jax.random.randint, minval=0, maxval=fitness.shape[0]), key, (count, size))
+    return jnp.take_along_axis(drawn, jnp.argmax(fitness[drawn], axis=1)[:, None], axis=1)[:, 0]
+
+
+def truncation(fitness: Array, count: int) -> Array:
+    """Places of the fittest, best first; among equals the earlier place comes first, (count,)."""
+    return jnp.argsort(-fitness, stable=True)[:count]

@@ -1,6 +1,6 @@
-"""Several objectives at once: who dominates whom, how crowded a front is, how much it dominates. All are maximized.
+"""Several objectives at once: domination, crowding distance, hypervolume. All are maximized.
 
-Pure functions of fixed shapes. An individual that failed has negative infinity in every objective: everyone sound
+Pure functions of fixed shapes. An individual that failed has negative infinity in every objective: every other
 dominates it, and it takes no part in crowding or volume.
 """
 
@@ -49,7 +49,7 @@ def crowding(objectives: Array, front: Array) -> Array:
 
 
 def hypervolume(objectives: Array, reference: Array) -> Array:
-    """What a set dominates beyond a reference point, for two or three objectives, (); objectives: (size, 2 or 3)."""
+    """Volume dominated beyond a reference point, for two or three objectives, (); objectives: (size, 2 or 3)."""
     beyond = jnp.where((objectives > reference).all(-1, keepdims=True), objectives, reference) - reference
     if beyond.shape[1] == 2:
         return _area(beyond)

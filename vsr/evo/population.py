@@ -48,7 +48,7 @@ def offspring(genes: Any, parents: Array, first_id: Array, generation: Array) ->
     )
 
 
-def evaluated(population: Population, fitness: Array, failed: Array) -> Population:
+def with_fitness(population: Population, fitness: Array, failed: Array) -> Population:
     """The population with its fitness. The one place where what failed, or is not a number, becomes the worst."""
     known = jnp.where(jnp.isfinite(fitness) & ~failed, fitness, WORST)
     return replace(population, fitness=known)
@@ -59,7 +59,7 @@ def take(population: Population, index: Array) -> Population:
     return jax.tree.map(lambda leaf: leaf[index], population)
 
 
-def joined(first: Population, second: Population) -> Population:
+def concatenate(first: Population, second: Population) -> Population:
     """Both populations as one, the first one's individuals first."""
     return jax.tree.map(lambda a, b: jnp.concatenate([a, b]), first, second)
 

@@ -1,4 +1,4 @@
-"""What every optimizer has: `start`, `ask`, `tell`, `summary`. And what goes in and out of them.
+"""The protocol of optimizers (`start`, `ask`, `tell`, `summary`), and the values that go in and out.
 
 The state of a search is any pytree. Only its optimizer looks inside; everyone else stores it, hands it back and asks
 for a `summary`.
@@ -18,12 +18,12 @@ from vsr.evo.population import Population
 
 Sampler = Callable[[Array, int], Any]
 """From a key and a number to that many random genes, (number, ...). It may have `accepts`, a function of genes of one
-individual that is False for what no search should try, and `kinds`, a tree like the genes that is True for parts whose
-genes are numbers of kinds: noise means nothing to them, so that they are resampled instead."""
+individual that is False for genes that no search should try, and `kinds`, a tree like the genes that is True for parts
+whose genes are numbers of kinds: noise means nothing to them, so that they are resampled instead."""
 
 
-def accepted(sample: Sampler, genes: Any, count: int) -> Array:
-    """Who is acceptable, (count,); everybody if the sampler does not say; genes: (count, ...)."""
+def acceptance(sample: Sampler, genes: Any, count: int) -> Array:
+    """Whether genes are acceptable, (count,); all are, unless the sampler has `accepts`; genes: (count, ...)."""
     accepts = getattr(sample, "accepts", None)
     return jnp.ones(count, bool) if accepts is None else jax.vmap(accepts)(genes)
 
@@ -31,7 +31,7 @@ def accepted(sample: Sampler, genes: Any, count: int) -> Array:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Evaluation:
-    """What came of individuals, one per entry of the leading axis (size,)."""
+    """Results of individuals, one per entry of the leading axis (size,)."""
 
     fitness: Array
     """larger is better, not finite for a failure, (size,)"""
@@ -42,11 +42,11 @@ class Evaluation:
     measures: dict[str, Array] = field(default_factory=dict)
     """by name, not finite for a failure, (size,)"""
     descriptors: Array | None = None
-    """measures that the search asked for (`Optimiser.descriptors`), in their order, (size, descriptors)"""
+    """measures that the search asked for (`Optimizer.descriptors`), in their order, (size, descriptors)"""
     gradients: Any = None
     """of the fitness with respect to each gene, like the genes, where the search asked for them; need not be finite"""
     learned: Any = None
-    """genes as individuals have changed them in their life, and that were evaluated; None if they do not learn"""
+    """genes as changed by learning, and evaluated; None if they do not learn"""
 
 
 @jax.tree_util.register_dataclass
@@ -70,7 +70,8 @@ class SearchSummary:
 
 
 class Search(Protocol):
-    """What evolution calls. All functions are pure; `sample` draws genes as the encoding needs its first population."""
+    """The functions that evolution calls, all pure; `sample` draws genes as the encoding's first population has
+    them."""
 
     def start(self, key: Array, sample: Sampler) -> Any:
         """The state of a search that has evaluated nothing."""
@@ -90,7 +91,7 @@ class Search(Protocol):
 
 
 class Optimizer(Search, Protocol):
-    """A way to search, and what its settings say about it."""
+    """A search with its settings."""
 
     @property
     def type(self) -> str:
@@ -124,5 +125,5 @@ class Optimizer(Search, Protocol):
 
     @property
     def metrics(self) -> Mapping[str, str]:
-        """What `figures` of `summary` mean, by the last part of their names."""
+        """Meaning of the `metrics` of `summary`, by the last part of their names."""
         ...

@@ -15,12 +15,12 @@ class Settings(BaseModel):
 
     @property
     def descriptors(self) -> tuple[str, ...]:
-        """Names of the measures that describe behavior to the search; none unless it says so."""
+        """Names of the measures that describe behavior to the search; none by default."""
         return ()
 
     @property
     def needs_gradients(self) -> bool:
-        """Whether evaluations are to have gradients of the fitness; not unless it says so."""
+        """Whether evaluations have gradients of the fitness; False by default."""
         return False
 
     @property
@@ -30,12 +30,12 @@ class Settings(BaseModel):
 
     @property
     def front_objectives(self) -> tuple[Any, ...]:
-        """What counts beside the fitness (`vsr.evo.nsga2.Objective`) in the `Front` that it keeps as its archive."""
+        """Objectives beside the fitness (`vsr.evo.nsga2.Objective`) in the `Front` that it keeps as its archive."""
         return ()
 
     @property
     def metrics(self) -> Mapping[str, str]:
-        """Meaning of the numbers that it reports of itself (`SearchSummary.figures`), by name, as a sentence."""
+        """Meaning of the numbers that it reports of itself (`SearchSummary.metrics`), by name, as a sentence."""
         return {}
 
 

@@ -1,6 +1,6 @@
 """Evolution strategies of the package evosax behind our protocol: CMA-ES and its kin, and any other that it has.
 
-evosax minimizes, so that it is told costs: fitness with the other sign, and for a failure more than the worst of its
+evosax minimizes, so that it gets costs: fitness with the other sign, and for a failure more than the worst of its
 generation. Strategies with a distribution begin at the mean of random individuals; those with a population begin with
 an evaluated random one. Individuals have no parents: they come from all before them.
 """
@@ -17,7 +17,7 @@ from jax import Array
 from pydantic import Field, Strict, field_validator, model_validator
 
 from vsr.evo.diversity import gene_spread
-from vsr.evo.population import NO_PARENT, WORST, Population, best, evaluated, joined, offspring
+from vsr.evo.population import NO_PARENT, WORST, Population, best, concatenate, offspring, with_fitness
 from vsr.evo.protocol import Evaluation, Sampler, SearchSummary
 from vsr.evo.settings import Settings
 
@@ -41,7 +41,7 @@ class Strategy:
 
 
 class _Strategy(Settings):
-    """What all strategies share."""
+    """Shared parts of all strategies."""
 
     population_size: Annotated[int, Strict(), Field(ge=4, le=1_000_000)] = 250
     """individuals in a generation"""
@@ -82,7 +82,7 @@ class _Strategy(Settings):
         return offspring(genes, parents, state.generation * self.population_size, state.generation)
 
     def tell(self, state: Strategy, asked: Population, evaluation: Evaluation) -> Strategy:
-        asked = evaluated(asked, evaluation.fitness, evaluation.failed)
+        asked = with_fitness(asked, evaluation.fitness, evaluation.failed)
         algorithm, params = self._algorithm(asked.genes)
         cost = costs(asked.fitness)
         key = jax.random.fold_in(jax.random.fold_in(state.key, state.generation), 1)
@@ -95,7 +95,7 @@ class _Strategy(Settings):
         before = jax.tree.map(lambda leaf: leaf[:1], asked)
         leader = jax.tree.map(lambda now, old: jnp.where(state.generation == 0, now, old), before, state.leader)
         following = jax.tree.map(lambda new, old: jnp.asarray(new, old.dtype), following, state.inner)
-        return Strategy(state.key, state.generation + 1, following, asked, best(joined(leader, asked)))
+        return Strategy(state.key, state.generation + 1, following, asked, best(concatenate(leader, asked)))
 
     def summary(self, state: Strategy) -> SearchSummary:
         members = state.population
@@ -171,7 +171,7 @@ class OpenES(_Strategy):
 
 
 class Evosax(_Strategy):
-    """Any other strategy of evosax, by the name of its class, with its usual parameters."""
+    """Any other strategy of evosax, by the name of its class, with its default parameters."""
 
     type: Literal["evosax"] = "evosax"
     algorithm: str = "DifferentialEvolution"
@@ -191,7 +191,7 @@ class Evosax(_Strategy):
 
 
 def costs(fitness: Array) -> Array:
-    """What a minimizer is told: a failure costs a little more than the worst of the others, (size,)."""
+    """Costs for a minimizer: a failure costs a little more than the worst of the others, (size,)."""
     sound = fitness > WORST
     worst = jnp.where(sound, -fitness, -jnp.inf).max()
     least = jnp.where(sound, -fitness, jnp.inf).min()

@@ -49,7 +49,7 @@ class TwoStage(MuPlusLambda):
         )
 
     def tell(self, state: Search, asked: Population, evaluation: Evaluation) -> Search:
-        """As usual; but when the turn of the others begins, of the elders only the best is left."""
+        """As in µ + λ; but when the second stage begins, only the best parent is left."""
         begins = state.generation == self.first_generations
         elders = state.population
         left = begins & (jnp.arange(self.population_size) != jnp.argmax(elders.fitness))

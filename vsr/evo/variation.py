@@ -16,7 +16,7 @@ OF_KINDS = 0x4B494E44
 """Makes a key of its own for genes that are kinds, which none of the parts of genes has by its number."""
 
 
-def crossed_or_mutated(
+def cross_or_mutate(
     keys: tuple[Array, Array, Array],
     first: Population,
     second: Population,
@@ -36,16 +36,16 @@ def crossed_or_mutated(
     kinds = getattr(sample, "kinds", None)
     if kinds is not None and any(jax.tree.leaves(kinds)):
         mixing, noise = (jax.random.fold_in(key, OF_KINDS) for key in (mixing, noise))
-        crossed = _where(kinds, exchanged(mixing, first.genes, second.genes), crossed)
+        crossed = _where(kinds, uniform_crossover(mixing, first.genes, second.genes), crossed)
         drawing, choosing_genes = jax.random.split(noise)
         fresh = sample(drawing, first.size)
         mutated = _where(kinds, redrawn(choosing_genes, first.genes, fresh, resampling_rate), mutated)
-    genes = jax.tree.map(choosing(by_crossover), crossed, mutated)
+    genes = jax.tree.map(where_individuals(by_crossover), crossed, mutated)
     other = jnp.where(by_crossover, second.id, NO_PARENT)
     return genes, jnp.stack([first.id, other], 1)
 
 
-def exchanged(key: Array, first: Any, second: Any) -> Any:
+def uniform_crossover(key: Array, first: Any, second: Any) -> Any:
     """Every gene of one of both parents, with equal chances."""
     leaves, tree = jax.tree.flatten(first)
     keys = jax.random.split(key, len(leaves))
@@ -61,7 +61,7 @@ def _where(parts: Any, yes: Any, no: Any) -> Any:
     return jax.tree.map(lambda part, a, b: a if part else b, parts, yes, no)
 
 
-def choosing(condition: Array) -> Callable[[Array, Array], Array]:
+def where_individuals(condition: Array) -> Callable[[Array, Array], Array]:
     """The function that takes whole individuals of its first argument where the condition holds, else of its second."""
 
     def choose(yes: Array, no: Array) -> Array:

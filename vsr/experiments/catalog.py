@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from vsr.controllers import CONTROLLERS, Hardware
 from vsr.evo import OPTIMIZERS
+from vsr.experiments.claims import CLAIMS
 from vsr.experiments.config import EVOLVED
 from vsr.experiments.descriptors import DESCRIPTORS
 from vsr.experiments.docstrings import DescribedSchema, field_descriptions
@@ -20,8 +21,7 @@ from vsr.experiments.encodings import CONTROLLERS as EVOLVED_CONTROLLERS
 from vsr.experiments.evaluate.sets import EvaluationSet
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.landscape.spec import Landscape
-from vsr.experiments.reproduce.claims import CLAIMS
-from vsr.experiments.reproduce.study import Study
+from vsr.experiments.study import Study
 from vsr.robot import Material
 from vsr.scene import Physics, Scene
 from vsr.sensors import QUANTITIES

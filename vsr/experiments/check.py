@@ -1,7 +1,7 @@
 """The work of `vsr check`: build and trace all that a file asks for, and simulate a few robots for a moment.
 
-A description can be sound and yet all robots fail, as when they fall from too high. So some land before it is called
-sound.
+A description can be valid and yet all robots fail, as when they fall from too high. So some land before it is called
+valid.
 """
 
 from __future__ import annotations
@@ -22,25 +22,19 @@ from vsr.episode import Scenario, reset, rollout
 from vsr.experiments.config import UserError, dump_yaml, load
 from vsr.experiments.config.yaml import read_yaml
 from vsr.experiments.devices import check_implementation
-from vsr.experiments.estimate import (
-    memory_lines,
-    needs_of_experiment,
-    needs_of_scene,
-    operations_of,
-    require_memory,
-    seconds_of,
-)
 from vsr.experiments.evaluate.sets import EvaluationSet, load_set
 from vsr.experiments.evolve.fitness import evaluate_all, evaluation_of
 from vsr.experiments.evolve.generation import ask, most_at_once, search_shapes, tell, when_shapes
 from vsr.experiments.experiment import Experiment, grid_name
-from vsr.experiments.formatting import count, lasting
+from vsr.experiments.formatting import count, duration_text
 from vsr.experiments.landscape.command import costs
 from vsr.experiments.landscape.spec import load_landscape
+from vsr.experiments.memory import memory_lines, needs_of_experiment, needs_of_scene, require_memory
 from vsr.experiments.perturbation import perturbations_of
 from vsr.experiments.population import on_all_devices
-from vsr.experiments.reproduce.study import StudyFile, is_study, load_study
+from vsr.experiments.run_time import operations_of, seconds_of
 from vsr.experiments.shipped import EXPERIMENT, LANDSCAPE, SCENE, SET, STUDY, find_config, kind_of
+from vsr.experiments.study import StudyFile, is_study, load_study
 from vsr.physics.failure import Failure, failure_summary, remedies
 from vsr.scene import Scene, precision
 from vsr.tasks import Summary, Task
@@ -49,19 +43,19 @@ from vsr.world.spec import World
 DRAWN = 64
 """Random individuals of which one should have a body, and ..."""
 TRIED = 8
-"""... of which so many are simulated, where that is quick."""
+"""... of which this number is simulated, where that is quick."""
 LANDED = 1.0
 """How long they are simulated after they should have landed [s]."""
 PATIENCE = 3.0
-"""What their simulation should take at most [s]."""
+"""Longest time that their simulation should take [s]."""
 UNOPTIMIZED = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 """For processors: compiled in a fifth of the time, as programs are that run once for a moment ..."""
 SLOWER = 25.0
-"""... and up to so many times as slow."""
+"""... and up to this factor slower."""
 
 
 def check_file(given: str, settings: Sequence[str] = (), *, run_plugins: bool = False) -> list[tuple[str, str]]:
-    """What would be run, as names and values; raises ConfigError with every fault."""
+    """The settings of a file, as names and values; raises ConfigError with every fault."""
     path = find_config(given, EXPERIMENT, SCENE, STUDY, SET, LANDSCAPE)
     kind = kind_of(read_yaml(path).data)
     if kind == SET:
@@ -85,7 +79,7 @@ def _check_set(described: EvaluationSet, path: Path, settings: Sequence[str]) ->
     if settings:
         raise UserError(f"{path}: --set is for experiments and scenes; change the file")
     axes = {"tasks": described.tasks, "terrains": described.terrains, "faults": described.faults}
-    of_trials = f"{described.aggregate} of {count(described.trials)} starts" if described.trials > 1 else "one start"
+    of_trials = f"{described.aggregate} of {count(described.trials)} trials" if described.trials > 1 else "one start"
     return [
         ("set", f"{count(len(described.cases))} cases, {of_trials}"),
         *((name, ", ".join(cases)) for name, cases in axes.items()),
@@ -108,7 +102,7 @@ def _check_study(file: StudyFile, settings: Sequence[str]) -> list[tuple[str, st
 
 
 def _check_experiment(experiment: Experiment, what: str, *, simulated: bool = True) -> list[tuple[str, str]]:
-    """What an experiment would do and need; what: how it is called in a refusal; simulated: whether robots land."""
+    """Work and needs of an experiment; what: its name in a refusal; simulated: whether robots land."""
     needs = needs_of_experiment(experiment)
     require_memory(what, needs)
     search = search_shapes(experiment)
@@ -119,7 +113,7 @@ def _check_experiment(experiment: Experiment, what: str, *, simulated: bool = Tr
     jax.eval_shape(partial(tell, experiment), search, asked, evaluations[0])
     seconds = seconds_of(operations_of(program))
     tried = _describe_someone(experiment)
-    landed = _landed(experiment, what, tried, seconds) if simulated else []
+    landed = _land(experiment, what, tried, seconds) if simulated else []
     robots = len(experiment.seeds) * experiment.optimizer.population_size
     schedule = experiment.schedule()
     return [
@@ -132,7 +126,7 @@ def _check_experiment(experiment: Experiment, what: str, *, simulated: bool = Tr
         ),
         ("generations", count(experiment.generations)),
         ("evaluations", count(robots * experiment.generations)),
-        *_starts(experiment),
+        *_trials_text(experiment),
         *_times(schedule),
         *memory_lines(needs),
         *_duration(experiment, seconds),
@@ -143,12 +137,12 @@ def _check_experiment(experiment: Experiment, what: str, *, simulated: bool = Tr
 def _duration(experiment: Experiment, seconds: float) -> list[tuple[str, str]]:
     """How long a run should take, from the time of a generation [s]."""
     device = f"{count(jax.device_count())} {jax.default_backend()} device{'s' if jax.device_count() > 1 else ''}"
-    whole = f"about {lasting(seconds * experiment.generations)}, after compiling"
-    return [("time of a generation", f"about {lasting(seconds)} on {device}"), ("time of the run", whole)]
+    whole = f"about {duration_text(seconds * experiment.generations)}, after compiling"
+    return [("time of a generation", f"about {duration_text(seconds)} on {device}"), ("time of the run", whole)]
 
 
-def _starts(experiment: Experiment) -> list[tuple[str, str]]:
-    """What is simulated for every evaluation, if it is more than one episode."""
+def _trials_text(experiment: Experiment) -> list[tuple[str, str]]:
+    """Simulations of every evaluation, if it is more than one episode."""
     said = [experiment.evaluation.summary] if experiment.evaluation.summary else []
     cost = experiment.episodes() / experiment.optimizer.population_size
     if not said and cost == 1:
@@ -164,7 +158,7 @@ def _describe_someone(experiment: Experiment) -> list[int]:
 
     Some genes give no body.
     """
-    genes, found = _drawn(experiment), []
+    genes, found = _sample_robots(experiment), []
     for index in range(DRAWN):
         own = {part: np.asarray(leaf[index]) for part, leaf in genes.items()}
         if not found and (scene := experiment.scene(own)) is not None:
@@ -177,19 +171,19 @@ def _describe_someone(experiment: Experiment) -> list[int]:
     return found
 
 
-def _drawn(experiment: Experiment) -> Any:
+def _sample_robots(experiment: Experiment) -> Any:
     return experiment.robot.sample(jax.random.key(0), DRAWN)
 
 
-def _landed(experiment: Experiment, what: str, tried: Sequence[int], seconds: float) -> list[tuple[str, str]]:
-    """Let some of those drawn land, and tell who failed; seconds: that a generation should take."""
+def _land(experiment: Experiment, what: str, tried: Sequence[int], seconds: float) -> list[tuple[str, str]]:
+    """Let some random robots land, and report those that failed; seconds: that a generation should take."""
     if not tried:
         _report(what, {Failure.empty: DRAWN}, DRAWN, 0.0)
     episodes = experiment.episodes() * len(experiment.seeds)
     each = seconds * jax.device_count() / (episodes * experiment.task.duration)
     moment = _moment(experiment.task, experiment.world, each, len(tried))
     places = jnp.array(tried[: moment.robots])
-    genes = jax.tree.map(lambda leaf: leaf[places], _drawn(experiment))
+    genes = jax.tree.map(lambda leaf: leaf[places], _sample_robots(experiment))
     short = experiment.model_copy(update={"task": _shortened(experiment.task, moment.seconds)})
     options, evaluation = experiment.evaluation, evaluation_of(short)
     dtype, grounds = jnp.dtype(experiment.physics.precision), 1 + len(options.terrains)
@@ -235,7 +229,7 @@ def _report(what: str, failures: Mapping[Failure, int], robots: int, seconds: fl
     if sum(failures.values()) == robots:
         who = "its robot" if robots == 1 else "random robots"
         advice = f"what mostly helps: {remedies(failures)}"
-        raise UserError(f"{what}: the description is sound, but {who} cannot be simulated: {said}; {advice}")
+        raise UserError(f"{what}: the description is valid, but {who} cannot be simulated: {said}; {advice}")
     none = f"{count(robots)} robot{'s' if robots > 1 else ''} for {seconds:.2g} s, none failed"
     return [("tried", said if failures else none)]
 

@@ -1,4 +1,4 @@
-"""What tells robots apart besides what they do: their bodies and controllers, as numbers for archives and fronts.
+"""Descriptors of bodies and controllers, as numbers for archives and fronts.
 
 Pure functions: of a body's grid of materials, negative where empty, any number of axes, x last; or of the genes of a
 controller. One of your own is a function, entered in BODY_DESCRIPTORS or CONTROLLER_DESCRIPTORS.

@@ -21,14 +21,14 @@ import jax
 from jax.experimental.compilation_cache import compilation_cache
 
 from vsr.experiments.config.problems import UserError
-from vsr.experiments.hosts.launch import Launch, join
+from vsr.experiments.hosts import Launch, join
 from vsr.scene import Physics
 
 MOST_KEPT = 2**31
 """Compiled programs that are kept [bytes]; beyond it the oldest half goes."""
 GENERATOR_FLAG = "xla_cpu_use_fusion_emitters"
 OWN_FLAG = f"--{GENERATOR_FLAG}=false"
-"""What `prepare` may add to the user's XLA_FLAGS."""
+"""Flags that `prepare` may add to the user's XLA_FLAGS."""
 
 
 def prepare(device: str | None = None, launch: Launch | None = None) -> Any:
@@ -100,7 +100,7 @@ def _cores() -> int:
 
 
 def _keep_compiled_programs() -> None:
-    """Let JAX's compiled programs outlive the process, unless the user has said where and whether they should."""
+    """Let JAX's compiled programs outlive the process, unless the user's environment configures JAX's cache."""
     if os.environ.get("JAX_COMPILATION_CACHE_DIR") is not None:
         return
     folder = cache_folder()

@@ -36,7 +36,7 @@ MOST_EVALUATIONS = 2**31 - 1
 
 
 class Fitness(Spec):
-    """What robots are selected for."""
+    """The fitness that robots are selected for."""
 
     measure: str = "relative_velocity"
     """one of the measures"""
@@ -80,7 +80,7 @@ class Experiment(FileSpec):
     kind: Literal["experiment"] = "experiment"
     """what this file describes"""
     robot: EvolvedRobot
-    """what evolves"""
+    """the encodings that evolve"""
     world: World = World()
     task: Annotated[Task, OneOf(TASKS, default="locomotion")] = Locomotion()
     physics: Physics = Physics()
@@ -160,7 +160,7 @@ class Experiment(FileSpec):
     def _against_windows(self) -> list[tuple[tuple[str, ...], str]]:
         try:
             schedule = self.schedule()
-        except ValueError:  # said elsewhere
+        except ValueError:  # reported elsewhere
             return []
         length, count = self.evaluation.gradients.cut(schedule)
         if count and length * count <= schedule.calls:
@@ -170,7 +170,7 @@ class Experiment(FileSpec):
         return [(("evaluation", "gradients"), text)]
 
     def environment(self, dtype: jnp.dtype | type) -> Environment:
-        """What surrounds robots; with several grounds, all of them (vsr.terrain.together)."""
+        """The surroundings of robots; with several grounds, all of them (vsr.terrain.together)."""
         environment = self.world.build(dtype)
         if not self.evaluation.terrains:
             return environment
@@ -190,7 +190,7 @@ class Experiment(FileSpec):
         return (Lamarckian if self.learning.inheritance == "lamarckian" else Baldwinian)(self.optimizer)
 
     def episodes(self) -> float:
-        """What a generation of one seed costs, in episodes with default steps; slopes count as WAY_BACK says."""
+        """Cost of a generation of one seed, in episodes with default time steps; gradients count as WAY_BACK each."""
         individuals, learning = self.optimizer.population_size, self.learning
         share = self.evaluation.gradients.share(self.schedule())
         total = self.evaluation.cost(individuals)
@@ -223,7 +223,7 @@ class Experiment(FileSpec):
         return Scene(plugins=self.plugins, robot=robot, world=self.world, task=self._measuring_task(), physics=physics)
 
     def _measuring_task(self) -> Task:
-        """The task with what robots were selected for among its measures, if an episode can tell it."""
+        """The task with the fitness measure among its measures, if an episode has it."""
         chosen, measures = self.fitness.measure, self.task.measures
         if chosen in measures or chosen not in self.task.known_measures():
             return self.task
@@ -256,7 +256,7 @@ def _schedule(
 def _against_evaluation(
     body: BodyEncoding, world: World, task: Task, physics: Physics, evaluation: EvaluationOptions
 ) -> Complaints:
-    """What of the evaluation does not suit these robots or their world."""
+    """Issues of the evaluation with these robots or their world."""
     found = [(("evaluation", *path), reason) for path, reason in evaluation.issues()]
     constant = [name for name in evaluation.randomize.scaled if name not in ENGINES[body.engine].scales]
     if constant:

@@ -5,6 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+UNITS = {
+    "travel_velocity": "m/s",
+    "relative_velocity": "1/s",
+    "average_height": "m",
+    "average_squared_control": "",
+    "broken_springs": "",
+}
+
 
 def count(value: float) -> str:
     """How many, or how many a second: thousands apart by commas, three digits of what is below a hundred."""
@@ -17,7 +25,7 @@ def number(value: float) -> str:
 
 
 def clock(seconds: float) -> str:
-    """Seconds as people say them."""
+    """Seconds as text for people."""
     whole = max(0, round(seconds))
     hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
     if hours:
@@ -25,8 +33,8 @@ def clock(seconds: float) -> str:
     return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
 
 
-def lasting(seconds: float) -> str:
-    """An estimate of seconds as people say it: two digits of what is short."""
+def duration_text(seconds: float) -> str:
+    """An estimate of seconds as text for people: two digits of a short one."""
     return f"{seconds:.2g} s" if seconds < 60 else clock(seconds)
 
 

@@ -1,4 +1,4 @@
-"""Where this package lies, in a checkout as after an installation, and how its command is begun anew."""
+"""The location of this package, in a checkout as after an installation, and its command line."""
 
 from __future__ import annotations
 

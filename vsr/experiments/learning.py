@@ -1,6 +1,6 @@
 """Learning in a lifetime: every individual improves its controller a little before its fitness is taken.
 
-What is learned depends on an individual's genes alone: the directions that it tries are drawn from a hash of them. So
+Learning depends on an individual's genes alone: the directions that it tries are drawn from a hash of them. So
 learning is a function from genes of birth to genes of the grown individual, the same in every run and on every device.
 """
 
@@ -22,10 +22,10 @@ from vsr.experiments.encodings import Genes
 from vsr.spec import Count, Real, Spec, clipped
 
 WAY_BACK = 5.0
-"""What slopes of a window cost besides its simulation, in simulations of it: once more forwards, and the way back. 4.3
-were measured for point masses and 6.4 for squares on a processor."""
+"""Cost of a window's gradients besides its simulation, in simulations of it: forward once more, then backward. 4.3
+were measured for point masses and 6.4 for squares on a CPU."""
 Evaluate = Callable[[Genes, int], Evaluation]
-"""From genes of robots and how many of them stand for one individual to what came of them, all (robots, ...)."""
+"""From genes of robots, and the number of robots per individual, to their evaluation, all (robots, ...)."""
 
 
 def _even(number: int) -> int:
@@ -65,7 +65,7 @@ def check_gradients(
     return found
 
 
-def grown(learning: Learning, born: Genes, evaluate: Evaluate) -> Genes:
+def learn(learning: Learning, born: Genes, evaluate: Evaluate) -> Genes:
     """Genes of individuals after they have learned; only those of the controller change; (size, ...). Pure."""
 
     def improve(own: Array, number: Array) -> tuple[Array, None]:
@@ -80,7 +80,7 @@ def grown(learning: Learning, born: Genes, evaluate: Evaluate) -> Genes:
 
 
 def _estimated(learning: Learning, born: Genes, own: Array, number: Array, evaluate: Evaluate) -> Array:
-    """Slopes from opposite pairs of samples whose fitness counts by rank, (size, genes)."""
+    """Gradients from opposite pairs of samples whose fitness counts by rank, (size, genes)."""
     size, genes = own.shape
     pairs = learning.samples // 2
 
@@ -101,7 +101,7 @@ def _estimated(learning: Learning, born: Genes, own: Array, number: Array, evalu
 
 
 def _direction(gradients: Array) -> Array:
-    """Slopes with a mean square of 1 over genes, 0 where there are none or they are not numbers, (size, genes)."""
+    """Gradients with a mean square of 1 over genes, 0 where there are none or they are not numbers, (size, genes)."""
     scale = jnp.sqrt((gradients**2).mean(-1, keepdims=True))
     there = jnp.isfinite(scale) & (scale > 0)
     return jnp.where(there, gradients / jnp.where(there, scale, 1), 0)

@@ -1,4 +1,4 @@
-"""What notebooks show of runs: the curve and a small table."""
+"""Runs in notebooks: the curve and a small table."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""How often, where and how finely an individual is simulated before its fitness is believed.
+"""Trials, perturbations and re-checks behind an individual's fitness.
 
-Gaits are chaotic, and selection finds whatever luck and the integrator's errors give. Three objects stand against it.
-Several starts that differ a little show what is luck. Other grounds, frictions, masses and stiffnesses show what exists
-in one world only. Smaller time steps show what exists at one step size only; as they cost more, only those that
-would lead are checked with them.
+Gaits are chaotic, and selection finds whatever luck and the integrator's errors give. There are three remedies.
+Several trials that differ a little show what is luck. Other grounds, frictions, masses and stiffnesses show what exists
+in one world only. Smaller time steps show what exists at one step size only; as they cost more, only the
+leaders are re-checked with them.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ Factors = Annotated[tuple[Factor, Factor], AfterValidator(_rising)]
 
 
 class InitialNoise(Spec):
-    """How much starts differ. The first is always the undisturbed one."""
+    """How much trials differ. The first is always the undisturbed one."""
 
     height: Annotated[Real, Field(ge=0)] = 0.001
-    """dropped from up to so much higher [m]; the default is for voxels of the default side, and in proportion to it for
-    others"""
+    """dropped from up to this height above [m]; the default is for voxels of the default side, and in proportion to it
+    for others"""
     frequency: Share = 0.0
-    """of all springs, up to so much more or less, as a share: 0.01 is one percent"""
+    """of all springs, largest relative change: 0.01 is one percent"""
     damping: Share = 0.0
     """damping ratio of all springs, likewise"""
     friction: Share = 0.0
@@ -70,7 +70,7 @@ class InitialNoise(Spec):
 
 
 class DomainRandomization(Spec):
-    """Factors that starts draw, each from an interval, such as [0.5, 2]; null for none."""
+    """Factors that trials draw, each from an interval, such as [0.5, 2]; null for none."""
 
     friction: Factors | None = None
     """of all masses; contact takes the geometric mean with the ground's"""
@@ -93,7 +93,7 @@ class DomainRandomization(Spec):
 
     @property
     def scaled(self) -> tuple[str, ...]:
-        """What engines must be able to scale (vsr.physics.contract.Engine.scales)."""
+        """Quantities that engines must be able to scale (vsr.physics.contract.Engine.scales)."""
         needed = {"friction": ("friction",), "mass": ("mass", "frequency"), "stiffness": ("frequency",), "gravity": ()}
         return tuple(dict.fromkeys(one for name in self.given for one in needed[name]))
 
@@ -133,7 +133,7 @@ Ground = Annotated[AnyGround, OneOf(TERRAINS)]
 
 
 class EvaluationOptions(Spec):
-    """What fitness is made of."""
+    """How fitness is computed from simulations."""
 
     trials: Annotated[Count, Field(ge=1, le=MOST_TRIALS)] = 1
     """simulations of every individual"""
@@ -142,25 +142,26 @@ class EvaluationOptions(Spec):
     randomize: DomainRandomization = DomainRandomization()
     """how they differ a lot"""
     terrains: Annotated[tuple[Ground, ...], Field(max_length=64)] = ()
-    """further grounds; starts go round: the first is on that of `world`, the next on the first of these, and so on"""
+    """further grounds; trials alternate: the first is on that of `world`, the next on the first of these, and so on"""
     resample: Resample = "never"
-    """how starts are drawn: the same for all individuals and generations, or new ones in every generation"""
+    """whether trials are the same for all individuals and generations, or resampled in every generation"""
     aggregate: Aggregate = "median"
-    """what counts of several trials; a start that failed is worse than any other"""
+    """aggregate over several trials; a trial that failed is worse than any other"""
     refine: Refine | None = None
-    """if given, the fittest are believed only as far as smaller time steps confirm them"""
+    """if given, the fittest are re-checked with smaller time steps"""
     gradients: GradientWindows = GradientWindows()
-    """where the episode is differentiated, if anybody asks for slopes"""
+    """where the episode is differentiated, if the search needs gradients"""
 
     @property
     def summary(self) -> str:
-        """What the number of a leading individual stands for; empty for a single simulation."""
-        parts = [f"{self.aggregate} of {self.trials} starts"] if self.trials > 1 else []
+        """How the fitness of a leading individual is computed; empty for a single simulation."""
+        parts = [f"{self.aggregate} of {self.trials} trials"] if self.trials > 1 else []
         parts += [f"{1 + len(self.terrains)} terrains"] if self.terrains else []
         parts += [f"{name} x {low:g} to {high:g}" for name, (low, high) in self.randomize.given.items()]
         parts += ["resampled in every generation"] if self.resample == "every_generation" else []
         if self.refine is not None:
-            parts.append(f"confirmed with steps {self.refine.factor} times finer in {self.refine.trials} starts")
+            again = self.refine
+            parts.append(f"re-checked with time steps {again.factor} times smaller in {again.trials} trials")
         return ", ".join(parts)
 
     def for_voxels(self, voxels: VoxelLike) -> EvaluationOptions:
@@ -169,7 +170,7 @@ class EvaluationOptions(Spec):
         return self if jitter == self.jitter else self.model_copy(update={"jitter": jitter})
 
     def issues(self) -> list[tuple[tuple[str, ...], str]]:
-        """What of it does not go together: where and why."""
+        """Settings that contradict each other: where and why."""
         if self.resample == "every_generation":
             return []
         found: list[tuple[tuple[str, ...], str]] = []
@@ -205,7 +206,7 @@ class EvaluationOptions(Spec):
 
 
 class Perturbation(NamedTuple):
-    """How one start differs from the undisturbed one, or many do; None for what does not. Each () or (starts,)."""
+    """How one trial differs from the undisturbed one, or many do; None for equal parts. Each () or (trials,)."""
 
     higher: Array | None = None
     """[m]"""
@@ -296,7 +297,7 @@ def _factors(jittered: dict[str, Any], varied: dict[str, Any]) -> dict[str, Any]
     return {**found, **{name: varied[name] for name in ("mass", "gravity") if name in varied}}
 
 
-def combined(aggregate: Aggregate, fitness: Array, axis: int = -1) -> Array:
+def aggregate_trials(aggregate: Aggregate, fitness: Array, axis: int = -1) -> Array:
     """One fitness from those of several trials, negative infinity for those that failed."""
     if aggregate == "worst":
         return fitness.min(axis)
@@ -306,13 +307,13 @@ def combined(aggregate: Aggregate, fitness: Array, axis: int = -1) -> Array:
 def rollout_from(
     scenario: Scenario, controller: Controller, start: Perturbation, roll: Callable[..., Any] = rollout
 ) -> Any:
-    """The episode of a robot that starts a little differently: its Summary, or whatever `roll` makes of it."""
+    """The episode of a robot with perturbed initial conditions: its Summary, or the result of `roll`."""
     scenario, state = reset_perturbed(scenario, start)
     return roll(scenario, controller if start.number is None else in_trial(controller, start.number), state)
 
 
 def reset_perturbed(scenario: Scenario, start: Perturbation) -> tuple[Scenario, EpisodeState]:
-    """What stays as it is, and the first moment, for a robot that starts a little differently."""
+    """The constant part of an episode and its first state, for a robot with perturbed initial conditions."""
     key, model, world = jax.random.key(0), scenario.model, scenario.world
     factors = {name: getattr(start, name) for name in ("frequency", "damping", "friction")}
     if start.mass is not None or any(factor is not None for factor in factors.values()):

@@ -132,7 +132,7 @@ def in_parts(function: Callable[[Any], Any], individuals: Any, at_once: int) -> 
 
 
 def from_first_device(tree: Any) -> Any:
-    """What the first device holds, for all of them; leading axis (devices,), shared out, on every leaf. Pure."""
+    """The first device's values, for all of them; leading axis (devices,), shared out, on every leaf. Pure."""
 
     def from_first(piece: Array) -> Array:
         # Bits are added up, because 0.0 + -0.0 is not -0.0.

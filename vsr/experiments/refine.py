@@ -24,15 +24,15 @@ from vsr.environment.model import Sticking
 from vsr.episode import Scenario
 from vsr.experiments.console import busy, console_for_tables, say
 from vsr.experiments.devices import check_implementation, prepare
-from vsr.experiments.estimate import explain_out_of_memory, needs_of_refining, require_memory
 from vsr.experiments.formatting import number
+from vsr.experiments.memory import explain_out_of_memory, needs_of_refining, require_memory
 from vsr.experiments.options import RefineOptions
 from vsr.experiments.perturbation import MOST_TRIALS, InitialNoise, Perturbation, perturbations_of, rollout_from
 from vsr.experiments.resimulate import Job, StoredRobot, Table, batches_of, job_of, read_robots, resimulate
 from vsr.experiments.shipped import SCENE, find_config
 from vsr.experiments.storage.files import (
     read_checked_json,
-    replacing,
+    replace_when_closed,
     require_writable,
     target_file,
     without_nan,
@@ -60,7 +60,7 @@ Variant = tuple[str, str, dict[str, Any]]
 VARIANTS: tuple[Variant, ...] = tuple(
     (f"sticking: {value}", "world", {"sticking": value}) for value in get_args(Sticking) if value != World().sticking
 )
-"""What is tried otherwise: rules of sticking to the ground, among which a robot must not depend on one."""
+"""Rules of sticking to the ground that are tried: a robot must not depend on one of them."""
 
 
 # Numbers
@@ -68,14 +68,14 @@ VARIANTS: tuple[Variant, ...] = tuple(
 
 @dataclass(frozen=True)
 class Robustness:
-    """What came of robots; measures are not a number where a simulation failed."""
+    """Results of robots; measures are not a number where a simulation failed."""
 
     factors: tuple[int, ...]
-    """by which steps were finer"""
+    """by which time steps were smaller"""
     refined: np.ndarray
     """(robots, factors, trials)"""
     changes: tuple[str, ...]
-    """what was changed: 'frequency -1 %'"""
+    """changed parameters: 'frequency -1 %'"""
     changed: np.ndarray
     """with the first factor, (robots, changes, trials)"""
     minimized: bool | Sequence[bool] = False
@@ -104,7 +104,7 @@ class Robustness:
 
     @property
     def kept(self) -> np.ndarray:
-        """Median with the finest steps over that with the first, (robots,): 0 if only that failed, NaN if both did."""
+        """Median with the smallest time steps over that with the first, (robots,): 0 if it failed, NaN if both did."""
         return self.table.kept[:, len(self.factors) - 1]
 
     @property
@@ -253,7 +253,7 @@ def jobs_of(
         with precision(batch.precision):
             variations = list(variations_of(factors, trials, jitter, changes, jnp.dtype(batch.precision)))
         jobs += [
-            job_of(batch, all_rows, i, factor, differing, Measured(measure))
+            job_of(batch, all_rows, i, factor, differing, MeasureEpisode(measure))
             for i, (factor, differing) in enumerate(variations, column)
         ]
     return jobs
@@ -277,7 +277,7 @@ def variations_of(
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasureEpisode:
     """An episode of which one measure is observed."""
 
     measure: str
@@ -353,12 +353,12 @@ def as_plain(robots: Sequence[StoredRobot], found: Robustness) -> dict[str, Any]
 
 
 def stamp(run: Run) -> dict[str, Any]:
-    """What distinguishes a run's state from any other."""
+    """The identity of a run's state."""
     return without_nan({"generations": run.generations, "final": run.best[:, -1].tolist()})
 
 
 def stored_refinement(run: Run) -> dict[str, Any] | None:
-    """What was stored in a run folder; None if nothing was, or if the run has gone on since."""
+    """The results stored in a run folder; None if there are none, or if the run has gone on since."""
     try:
         stored = read_checked_json(run.path / STORED)
         return stored if {name: stored[name] for name in stamp(run)} == stamp(run) else None
@@ -391,7 +391,7 @@ def _ends(found: Robustness) -> tuple[int, ...]:
 
 
 def rows(robots: Sequence[tuple[str, float | None]], found: Robustness) -> list[list[str]]:
-    """One for each robot, as text; robots: names, and what files say of them."""
+    """One for each robot, as text; robots: names, and the claims of their files."""
     medians = [found.at(factor) for factor in found.factors]
     shown = []
     for i, (name, value) in enumerate(robots):
@@ -431,7 +431,8 @@ def summary(found: Robustness) -> str:
     near = int((abs(kept - 1) <= 0.1).sum())
     lost = found.lost[:, -1]
     said = [
-        f"with steps {found.factors[-1]} times finer the median robot keeps {100 * np.median(kept):.1f} % of its "
+        f"with time steps {found.factors[-1]} times smaller the median robot "
+        f"keeps {100 * np.median(kept):.1f} % of its "
         f"measure, {near} of {len(found.kept)} keep it within 10 %, the worst keeps {100 * kept.min():.0f} %",
         f"{100 * np.nanmean(lost):.0f} % of all trials are then below {100 * LOST:.0f} % of the x{found.factors[0]} "
         f"median, in {int((lost > 0).sum())} of {len(lost)} robots",
@@ -461,8 +462,8 @@ def plot_robustness(names: Sequence[str], found: Robustness, measure: str, targe
         axes.plot(steps[found.is_lost[i]], values[found.is_lost[i]], "x", color=line.get_color(), markersize=4)
     axes.set_xscale("log", base=2)
     axes.set_xticks(found.factors, [f"{factor}" for factor in found.factors])
-    axes.set(xlabel="steps, times finer", ylabel=measure.replace("_", " "))
+    axes.set(xlabel="time steps, times smaller", ylabel=measure.replace("_", " "))
     if len(names) <= 10:
         axes.legend(fontsize="x-small")
-    with replacing(target) as partial:
+    with replace_when_closed(target) as partial:
         figure.savefig(partial, format=target.suffix[1:])

@@ -51,9 +51,9 @@ class StoredRobot:
     name: str
     scene: Scene
     goal: Fitness
-    """what it was selected for"""
+    """fitness that it was selected for"""
     value: float | None
-    """what its file says of that"""
+    """value of that fitness in its file"""
 
 
 def read_robots(path: Path) -> list[StoredRobot]:
@@ -86,7 +86,7 @@ def _read_robot(path: Path) -> StoredRobot:
     else:
         measures = scene.task.measures
         measure, value = "relative_velocity" if "relative_velocity" in measures else measures[0], None
-    # The block that says how it evolved tells whether less was better.
+    # The block `evolved` states whether less was better.
     evolved: Any = (read_yaml(path).data or {}).get(EVOLVED)
     for key in ("experiment", "fitness", "direction"):
         evolved = evolved.get(key) if isinstance(evolved, dict) else None
@@ -101,7 +101,7 @@ class RobotBatch:
     rows: list[int]
     """their numbers among all"""
     arrays: Any
-    """what was built of each, with a leading axis (robots,)"""
+    """built models and controllers, with a leading axis (robots,)"""
     kind: Any
     precision: str
 
@@ -175,7 +175,7 @@ class Job:
             return _observe.lower(self.robots, self.trials, self.shared, pairs, episode=self.episode, at_once=at_once)
 
     def run(self, program: Compiled, done: Callable[[int], None]) -> Any:
-        """What is observed, (robots, variations, trials, ...) each; done: see `simulate_jobs`."""
+        """Observations, (robots, variations, trials, ...) each; done: see `simulate_jobs`."""
         found, left = [], self.episodes
         with precision(self.precision):
             for pairs in self.calls():
@@ -187,7 +187,7 @@ class Job:
 
 
 def job_of(batch: RobotBatch, all_rows: Sequence[int], column: int, factor: int, trials: Any, episode: Episode) -> Job:
-    """One variation of a batch of `Scene.build`: steps finer by a factor, and trials; all_rows: of all scenes."""
+    """One variation of a batch of `Scene.build`: smaller time steps, and trials; all_rows: of all scenes."""
     scenario, controller = batch.arrays
     schedule = replace(scenario.schedule, substeps=factor * scenario.schedule.substeps)
     return Job(
@@ -258,7 +258,7 @@ def share_kept(aggregated: np.ndarray, first: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Table:
-    """What came of robots in all trials of variations."""
+    """Results of robots in all trials of variations."""
 
     values: np.ndarray
     """measures, not a number where an episode failed, (robots, variations, trials)"""

@@ -15,9 +15,9 @@ from vsr.drawing.chambers import chambers_of
 from vsr.experiments.config import UserError, load_scene
 from vsr.experiments.console import warn
 from vsr.experiments.devices import check_implementation
-from vsr.experiments.estimate import simulate_within_memory
+from vsr.experiments.memory import simulate_within_memory
 from vsr.experiments.shipped import SCENE, find_config
-from vsr.experiments.storage.files import replacing, target_file
+from vsr.experiments.storage.files import replace_when_closed, target_file
 from vsr.experiments.storage.robots import is_changed, read_title
 from vsr.experiments.storage.runs import SIX_DIGITS
 from vsr.scene import Outcome, Scene, precision
@@ -65,13 +65,13 @@ def on_ground(scene: Scene, number: int) -> Scene:
 
 
 @dataclass(frozen=True)
-class Evolved:
-    """What evolution said of a robot that is simulated again."""
+class StoredScore:
+    """The stored score of a robot that is simulated again."""
 
     measure: str
     value: float
     meaning: str
-    """what the value is made of, if it is more than one episode"""
+    """how the value was computed, if it is more than one episode"""
     again: float
     """the measure now"""
     file: str
@@ -79,7 +79,7 @@ class Evolved:
 
     @property
     def difference(self) -> float | None:
-        """Of now, as a share of what evolution said; None if there is none."""
+        """Change of the score, as a share of the stored one; None if there is none."""
         known = math.isfinite(self.again) and math.isfinite(self.value) and self.value
         return self.again / self.value - 1 if known else None
 
@@ -93,20 +93,20 @@ class Evolved:
         share = f"{said}; here {100 * abs(change):.2g} % {'more' if change > 0 else 'less'}"
         if self.meaning:
             return f"{share}: this is one undisturbed trial with the default time step"
-        return f"{share}; vsr verify {shlex.quote(self.file)} replays it as it evolved and tells if the score holds"
+        return f"{share}; vsr verify {shlex.quote(self.file)} replays it as it evolved and checks the score"
 
 
-def evolved(file: str, outcome: Outcome) -> Evolved | None:
-    """What a robot's file says of its evolution, None if it does not."""
+def evolved(file: str, outcome: Outcome) -> StoredScore | None:
+    """The stored score in a robot's file, None if it has none."""
     title = read_title(Path(file))
     if title is None or title.measure not in outcome.measures:
         return None
-    return Evolved(title.measure, title.value, title.meaning, outcome.measures[title.measure], file)
+    return StoredScore(title.measure, title.value, title.meaning, outcome.measures[title.measure], file)
 
 
 @dataclass(frozen=True)
 class ChamberRange:
-    """What one chamber of fluid did in an episode; ranges from the lowest to the highest."""
+    """Motion of one chamber of fluid in an episode; ranges from the lowest to the highest."""
 
     rest_volume: float
     """[m³]"""
@@ -136,9 +136,9 @@ def chamber_ranges(scene: Scene, outcome: Outcome) -> list[ChamberRange] | None:
     ]
 
 
-def as_json(scene: Scene, outcome: Outcome, evolution: Evolved | None = None) -> str:
+def as_json(scene: Scene, outcome: Outcome, evolution: StoredScore | None = None) -> str:
     """Measures and how they were got; a failed episode's measures are null, as are broken springs where none can,
-    chambers where there is no fluid, and what evolution said of a robot that did not evolve."""
+    chambers where there is no fluid, and the stored score of a robot that did not evolve."""
     schedule, chambers = outcome.schedule, chamber_ranges(scene, outcome)
     return json.dumps(
         {
@@ -179,7 +179,7 @@ def draw(name: str, scene: Scene, outcome: Outcome, target: Path) -> None:
     assert outcome.model is not None
     assert outcome.trajectory is not None
     robot = robot_from_trajectory(name, scene, outcome.model, outcome.trajectory)
-    with replacing(target) as partial:
+    with replace_when_closed(target) as partial:
         if target.suffix.lower() == ".gif":
             write_gif(Film([robot], Look(), GIF_RATE), partial, lambda: None)
         else:

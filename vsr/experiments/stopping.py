@@ -62,7 +62,7 @@ def graceful_shutdown() -> Iterator[list[int]]:
 
 @contextlib.contextmanager
 def on_interrupt(sentence: str) -> Iterator[None]:
-    """What is there and how to go on, for whoever stops the command while this is open."""
+    """Message for a user who stops the command while this is open: the state of the work, and how to go on."""
     _situations.append(sentence)
     try:
         yield
@@ -77,12 +77,12 @@ def exit_if_interrupted() -> None:
 
 
 def situation() -> str:
-    """What there is to say to whoever stops the command now."""
+    """Message for a user who stops the command."""
     return _situations[-1]
 
 
 @contextlib.contextmanager
-def removed_if_stopped(path: str | os.PathLike[str]) -> Iterator[None]:
+def remove_on_interrupt(path: str | os.PathLike[str]) -> Iterator[None]:
     """A file that is no use before it is whole, while it is written."""
     name = os.fspath(path)
     _unfinished.add(name)

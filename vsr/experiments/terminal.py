@@ -14,23 +14,24 @@ from rich.table import Table
 
 from vsr.experiments.config import UserError
 from vsr.experiments.console import console_for_tables, printable, say, warn
-from vsr.experiments.formatting import count, number, pressures, volume
+from vsr.experiments.formatting import UNITS, count, number, pressures, volume
 from vsr.experiments.plot.comparison import Comparison, Pair, Row, clearest
 from vsr.experiments.shipped import USE, shipped_files
 from vsr.experiments.storage.files import without_nan
-from vsr.experiments.units import UNITS
 
 CONFIGS = "configs"
 """The shipped files, listed beside kinds of components."""
 
 if TYPE_CHECKING:  # drawings of robots, which most tables do without
-    from vsr.experiments.simulate import ChamberRange, Evolved
+    from vsr.experiments.simulate import ChamberRange, StoredScore
     from vsr.scene import Outcome, Scene
 
 MANY_ROWS = 200
 
 
-def show_outcome(name: str, scene: Scene, outcome: Outcome, out: str | None, evolution: Evolved | None = None) -> None:
+def show_outcome(
+    name: str, scene: Scene, outcome: Outcome, out: str | None, evolution: StoredScore | None = None
+) -> None:
     """Measures of one simulation as a small table."""
     from vsr.experiments.simulate import chamber_ranges
 

@@ -29,10 +29,10 @@ from vsr.experiments.config import UserError, load_scene
 from vsr.experiments.console import busy, cell, console_for_tables, say, warn
 from vsr.experiments.devices import check_implementation, prepare
 from vsr.experiments.encodings import Genes
-from vsr.experiments.estimate import needs_of_experiment, needs_of_scene, require_memory
 from vsr.experiments.evolve.fitness import depends_on_generation, evaluate_all
 from vsr.experiments.evolve.generation import asked_genes, compile_evolution
 from vsr.experiments.experiment import Experiment
+from vsr.experiments.memory import needs_of_experiment, needs_of_scene, require_memory
 from vsr.experiments.options import VerifyOptions
 from vsr.experiments.population import robots_at_once
 from vsr.experiments.refine import robustness_of
@@ -52,12 +52,12 @@ from vsr.experiments.storage.sources import sources_of
 from vsr.scene import Scene, precision
 
 NEARBY, MICROMETER = 16, 1e-6
-"""Trials that tell whether a gait is chaotic, and by how much they differ at most [m]."""
+"""Trials that show whether a gait is chaotic, and their largest difference [m]."""
 
 
 @dataclass(frozen=True)
-class Read:
-    """A robot and what its file says of it."""
+class StoredRobot:
+    """A robot and the score in its file."""
 
     file: Path
     record: Record
@@ -67,12 +67,12 @@ class Read:
     changed: tuple[str, ...] = ()
     """parts that are not those that evolved; such a robot is not replayed"""
     otherwise: tuple[str, ...] = ()
-    """what of device and versions is not as it was; if nothing, all digits can be had"""
+    """changes of device and versions; if there are none, all digits can be reproduced"""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of one file."""
+    """The result for one file."""
 
     file: str
     measure: str
@@ -113,13 +113,13 @@ def verify(options: VerifyOptions) -> int:
     return 0 if all(verdict.confirmed for verdict in verdicts) else 1
 
 
-def read_all(given: Sequence[str]) -> list[Read]:
+def read_all(given: Sequence[str]) -> list[StoredRobot]:
     """Robots of files as they are given, of runs all the best; raises UserError with everything that cannot be read."""
     now, robots, faults = describe_session(0), {}, []
     for name in given:
         try:
             for file in _best_of(Path(name)) if Path(name).is_dir() else [Path(name)]:
-                robots[file] = read(file, now)
+                robots[file] = load_claim(file, now)
         except UserError as error:
             faults.append(str(error))
     if faults:
@@ -144,7 +144,7 @@ def _best_of(path: Path) -> Iterator[Path]:
         yield file
 
 
-def read(file: Path, now: dict[str, Any]) -> Read:
+def load_claim(file: Path, now: dict[str, Any]) -> StoredRobot:
     """A file; now: device and versions of this process. Raises UserError if it cannot be read."""
     record, document = read_record(file)
     scene = load_scene(file)
@@ -160,10 +160,10 @@ def read(file: Path, now: dict[str, Any]) -> Read:
     if module is not None:
         otherwise.append(f"module '{module}', of a plugin or imported by one, is not what it was")
     require_memory(str(file), needs_of_scene(scene, recorded=False) if otherwise else needs_of_experiment(experiment))
-    return Read(file, record, scene, experiment, tuple(changed), tuple(otherwise))
+    return StoredRobot(file, record, scene, experiment, tuple(changed), tuple(otherwise))
 
 
-def judge(robots: Sequence[Read], tolerance: float) -> list[Verdict]:
+def judge(robots: Sequence[StoredRobot], tolerance: float) -> list[Verdict]:
     """All of them, with a progress bar."""
     unchanged = [robot for robot in robots if not robot.changed]
     with Progress(console=Console(stderr=True), transient=True) as progress:
@@ -178,7 +178,7 @@ def judge(robots: Sequence[Read], tolerance: float) -> list[Verdict]:
     return verdicts
 
 
-def _verdict(robot: Read, again: float | None, tolerance: float) -> Verdict:
+def _verdict(robot: StoredRobot, again: float | None, tolerance: float) -> Verdict:
     record = robot.record
     exact = again == record.score
     near = again is not None and abs(_share(again, record.score)) <= tolerance
@@ -217,13 +217,13 @@ def _in_words(changed: Sequence[str]) -> str:
     return f"its {' and '.join(changed)} {'are' if len(changed) > 1 else 'is'} not what the score was reached with"
 
 
-def _may_be_chaos(robot: Read, verdict: Verdict) -> bool:
+def _may_be_chaos(robot: StoredRobot, verdict: Verdict) -> bool:
     """Whether a difference may come from rounding: of a measure of the episode, on another device or version."""
     known = robot.record.measure in robot.scene.task.known_measures()
     return not robot.changed and not verdict.confirmed and bool(robot.otherwise) and known
 
 
-def _nearby(robots: Sequence[Read]) -> list[tuple[float, float]]:
+def _nearby(robots: Sequence[StoredRobot]) -> list[tuple[float, float]]:
     """Least and greatest measure of every robot from trials that hardly differ; infinite if all of them fail."""
     scenes, measures = [robot.scene for robot in robots], [robot.record.measure for robot in robots]
     found = robustness_of(scenes, measures, factors=(1,), trials=NEARBY, height=MICROMETER, changes=(), variants=())
@@ -238,7 +238,7 @@ def _explained(verdict: Verdict, nearby: tuple[float, float]) -> Verdict:
     low, high = nearby
     if not math.isfinite(low):
         return verdict
-    ends = f"{NEARBY} starts that differ by at most a micrometer give {low:.4g} to {high:.4g}"
+    ends = f"{NEARBY} trials that differ by at most a micrometer give {low:.4g} to {high:.4g}"
     chaotic = low <= verdict.score <= high
     meaning = "its gait is chaotic, and the score one draw of it" if chaotic else "rounding does not explain it"
     return replace(verdict, reason=f"{verdict.reason}; {ends}: {meaning}", nearby=nearby)
@@ -270,7 +270,7 @@ def show(verdicts: Sequence[Verdict]) -> None:
 # Replay
 
 
-def replay(robots: Sequence[Read], done: Callable[[], None] = lambda: None) -> list[float]:
+def replay(robots: Sequence[StoredRobot], done: Callable[[], None] = lambda: None) -> list[float]:
     """The measure of every robot, not a number where it failed; done: called after each robot."""
     alike: list[list[int]] = []  # that one program can evaluate
     for place, robot in enumerate(robots):
@@ -296,7 +296,7 @@ Slot = tuple[int, int]
 """In which of the populations, and where in it."""
 
 
-def _evaluated(members: Sequence[Read]) -> Iterator[tuple[list[int], list[float]]]:
+def _evaluated(members: Sequence[StoredRobot]) -> Iterator[tuple[list[int], list[float]]]:
     """Places and measures of robots, as many at a time as go together."""
     experiment = members[0].experiment
     evaluate, slots, populations, size = _program(members)
@@ -315,8 +315,8 @@ def _evaluated(members: Sequence[Read]) -> Iterator[tuple[list[int], list[float]
         waiting = [place for place in waiting if place not in chosen]
 
 
-def _program(members: Sequence[Read]) -> tuple[Callable[..., tuple[Evaluation, ...]], list[Slot], int, int]:
-    """What evaluates populations, everyone's slot in them, their number and their size."""
+def _program(members: Sequence[StoredRobot]) -> tuple[Callable[..., tuple[Evaluation, ...]], list[Slot], int, int]:
+    """The evaluation of populations, each robot's slot in them, their number and their size."""
     experiment = members[0].experiment
     if not members[0].otherwise:
         population_size = experiment.optimizer.population_size
@@ -351,11 +351,11 @@ def _population(experiment: Experiment, first: Record, at: dict[int, Record], si
     return genes
 
 
-def _measure(robot: Read, fitness: np.ndarray, slot: int) -> float:
+def _measure(robot: StoredRobot, fitness: np.ndarray, slot: int) -> float:
     """Of one robot, not a number if it failed; fitness: of its population.
 
     Where leaders are re-checked, the last digit depends on a robot's rank among them, which nobody knows any more. All
-    of the population are copies of this one, on all ranks: it is the nearest to what was said.
+    of the population are copies of this one, on all ranks: it is the nearest to the stored score.
     """
     sign, value = robot.experiment.fitness.sign, fitness[slot]
     if robot.experiment.evaluation.refine is not None:

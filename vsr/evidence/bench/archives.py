@@ -25,7 +25,7 @@ from vsr.experiments.installed import CONFIGS
 
 CHILDREN = ("optimizer.population_size=1000",)
 PARTS = ("ask", "enter", "tell")
-"""What is timed."""
+"""The functions that are timed."""
 FILLED = 10
 """Generations before anything is timed, so that most cells are filled."""
 

@@ -1,4 +1,4 @@
-"""What every benchmark is and shares: times with a warm-up, median and spread; memory; texts for people."""
+"""The parts that all benchmarks share: times with a warm-up, median and spread; memory; texts for people."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jax.experimental.compilation_cache import compilation_cache
 from vsr.compute.implementation import Implementation
 
 Metrics = dict[str, Any]
-"""What was measured, as JSON has it; times in seconds, memory in bytes."""
+"""Measurements as JSON holds them; times in seconds, memory in bytes."""
 T = TypeVar("T")
 
 
@@ -30,7 +30,7 @@ class Settings:
     device: str | None = None
     """as `--device` takes it"""
     shared: dict[str, Any] = field(default_factory=dict)
-    """what scenes of one run have measured for each other"""
+    """measurements that scenes of one run share"""
 
 
 @dataclass(frozen=True)
@@ -132,10 +132,10 @@ def without_compilation_cache() -> Iterator[None]:
 
 
 def peak_bytes(program: Any) -> int | None:
-    """What a compiled program holds at most, on all its devices together, as the compiler plans it [bytes].
+    """Peak memory of a compiled program, on all its devices together, as the compiler plans it [bytes].
 
     Arguments, results and everything in between; not the program itself, nor what the process holds besides. None
-    where the compiler does not say.
+    where the compiler does not report it.
     """
     analysis = program.memory_analysis()
     if analysis is None:
@@ -147,7 +147,7 @@ def peak_bytes(program: Any) -> int | None:
 
 
 def device_peak_bytes() -> int | None:
-    """What all devices together had in use at most since the process began, measured [bytes]; None on the CPU."""
+    """Peak memory of all devices together since the process began, measured [bytes]; None on the CPU."""
     statistics = [device.memory_stats() or {} for device in jax.local_devices()]
     peaks = [one["peak_bytes_in_use"] for one in statistics if "peak_bytes_in_use" in one]
     return sum(peaks) if peaks else None

@@ -77,7 +77,7 @@ def _check_implementation(options: BenchOptions) -> None:
 
 
 def device_shown(where: dict[str, Any]) -> str:
-    """What computed, from the description of a start."""
+    """The device and its software, from the description of a session."""
     platform, kind = where["device"].split(": ", 1)
     if platform == "cpu":
         return f"{where['devices']} CPU core{'s' if where['devices'] > 1 else ''} ({where['machine']})"

@@ -1,6 +1,6 @@
 """`vsr bench environments`: environment steps per second of many walkers, with observations, rewards and resets.
 
-Actions are drawn at random in every step, as a learner's first ones are. EvoGym's figure for comparison was measured
+Actions are drawn at random in every step, as a learner's first ones are. EvoGym's speed was measured
 with its own simulator: a robot of 5x5 voxels in Walker-v0, one process, one core.
 """
 

@@ -1,8 +1,7 @@
 """`vsr bench fluid`: cavities by columns, and loads of many bodies in the exact form.
 
-What is timed is one compiled program that repeats the work for a number of rounds, so that starting it does not count.
-Every round moves the bodies by a hair that depends on the last one's result, so that none can be left out.
-"""
+The benchmark times one compiled program that repeats the work for a number of rounds, so that starting it does not
+count. Every round moves the bodies by a hair that depends on the last one's result, so that none can be left out."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from vsr.evidence.bench.planar import BenchScene, box
 from vsr.experiments.plot.figures import paper_style, save_figure
 
 KEPT = ("median_s", "fastest_s", "slowest_s", "svsps", "simulated_s", "peak_bytes")
-"""What is reported of every point."""
+"""The metrics of every point."""
 COMPILERS = 4
 """Programs compiled at the same time, if there are as many cores."""
 LABELS = {"voxels": "voxels per robot", "robots": "robots", "substeps": "substeps per time step"}

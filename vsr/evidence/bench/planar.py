@@ -17,10 +17,10 @@ import numpy as np
 from vsr.compute.implementation import Implementation, chosen
 from vsr.evidence.bench.benchmark import Benchmark, Compiled, Metrics, Settings, costs_shown, here, on_cpu, time_calls
 from vsr.experiments.encodings import Genes
-from vsr.experiments.estimate.resources import memory_limit
 from vsr.experiments.evolve.fitness import evaluation_of
 from vsr.experiments.evolve.generation import most_at_once, within_memory
 from vsr.experiments.experiment import Experiment
+from vsr.experiments.memory import memory_limit
 from vsr.experiments.population import on_all_devices
 from vsr.physics.engine import ENGINES
 

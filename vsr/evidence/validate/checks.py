@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Row:
-    """One figure against what it should be."""
+    """One metric against its expected value."""
 
     name: str
     measured: float
     expected: float
     error: float
-    """of the measured figure, as a share of the expected one or in its unit; see error_unit"""
+    """of the measured value, as a share of the expected one or in its unit; see error_unit"""
     tolerance: float | None
-    """the largest error that passes; None if the figure is only reported"""
+    """the largest error that passes; None if the metric is only reported"""
     unit: str
     """of measured and expected"""
     error_unit: str
@@ -64,7 +64,7 @@ class Findings:
 def relative(
     name: str, measured: float, expected: float, tolerance: float | None, unit: str = "", note: str = ""
 ) -> Row:
-    """The error is a share of the expected figure."""
+    """The error is a share of the expected value."""
     return Row(
         name, float(measured), float(expected), float(measured / expected - 1), tolerance, unit, "relative", note
     )
@@ -109,7 +109,7 @@ class Checks(Suite):
             show(table_of(name, findings))
             keep({**report_of(self.name, found, time.perf_counter() - began), "seconds_of": took})
         report = {**report_of(self.name, found, time.perf_counter() - began), "seconds_of": took}
-        show(f"{report['passed']} of {report['judged']} figures reached in {report['seconds']:.0f} s")
+        show(f"{report['passed']} of {report['judged']} metrics within bounds in {report['seconds']:.0f} s")
         for missed in report["missed"]:
             show(f"[red]missed[/red] {missed}")
         return report

@@ -1,4 +1,4 @@
-"""The work of `vsr validate`: what a suite is, and the runner that writes the report of any and draws its figures."""
+"""The work of `vsr validate`: what a suite is, and the runner that writes its report and draws its figures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Report = dict[str, Any]
-"""What `--json` writes."""
+"""The report that `--json` writes."""
 
 
 class Suite(ABC):

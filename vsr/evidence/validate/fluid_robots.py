@@ -85,7 +85,7 @@ def check_laplace() -> Findings:
 
 
 def _ring(model: PointModel, position: Array, note: str) -> list:
-    """In the plane every spring of the skin has the tension p r, and the skin is a polygon on a circle."""
+    """In 2-D every spring of the skin has the tension p r, and the skin is a polygon on a circle."""
     place, edges = _skin(model, position)
     middle = place[np.unique(edges)].mean(0)
     radius = np.linalg.norm(place[np.unique(edges)] - middle, axis=1)
@@ -121,7 +121,7 @@ def _virial(model: PointModel, position: Array) -> float:
 
 
 def _held_at_a_corner(model: PointModel) -> PointModel:
-    """Held so that it cannot drift: its first node in 3-D, which a bag at rest does not pull at."""
+    """Clamped so that it cannot drift: its first node in 3-D, which a bag at rest does not pull at."""
     first = jnp.zeros_like(model.inverse_mass).reshape(-1).at[0].set(1).reshape(model.inverse_mass.shape)
     return replace(model, inverse_mass=model.inverse_mass * (1 - first))
 

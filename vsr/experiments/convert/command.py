@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from vsr.experiments.config import UserError, dump_plain, load_scene, parse_scene
-from vsr.experiments.convert.evogym_files import Read, all_connections, read_npz, structure_of
+from vsr.experiments.convert.evogym_files import ConvertedRobot, all_connections, read_npz, structure_of
 from vsr.experiments.convert.voxcad import read_voxcad
 from vsr.experiments.storage.files import target_file, write_atomically, write_text
 
@@ -34,7 +34,7 @@ def run(source: str, out: str, engine: str, task: str) -> list[str]:
     return read.lost
 
 
-def _header(name: str, read: Read) -> str:
+def _header(name: str, read: ConvertedRobot) -> str:
     lines = [f"# From {name}."]
     if read.lost:
         lines += ["# Not carried over:", *(f"#   {one}" for one in read.lost)]

@@ -18,16 +18,16 @@ FIXED = 5
 MOST_CELLS = 10_000
 
 
-class Read(NamedTuple):
+class ConvertedRobot(NamedTuple):
     """A robot from a file of another simulator."""
 
     scene: dict[str, Any]
-    """as a file of ours says it"""
+    """as a file of this project holds it"""
     lost: list[str]
-    """what of the file is not carried over, for people"""
+    """parts of the file that are not carried over, for people"""
 
 
-def read_npz(path: Path, engine: str, task: str) -> Read:
+def read_npz(path: Path, engine: str, task: str) -> ConvertedRobot:
     """A robot in such masses (evogym or points), for a task; raises UserError."""
     structure, connections = _arrays(path)
     kinds = set(np.unique(structure).tolist())
@@ -45,7 +45,7 @@ def read_npz(path: Path, engine: str, task: str) -> Read:
     chosen = KINDS[engine]  # pyright: ignore[reportArgumentType]
     if chosen != ENGINE_KINDS[engine].materials:
         body["materials"] = {SYMBOLS[kind - 1]: _given(chosen[SYMBOLS[kind - 1]]) for kind in used}
-    return Read({"robot": {"body": body}, "task": task}, _loose(structure, connections))
+    return ConvertedRobot({"robot": {"body": body}, "task": task}, _loose(structure, connections))
 
 
 def _given(material: Material) -> dict[str, Any]:

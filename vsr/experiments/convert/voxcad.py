@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from vsr.experiments.config import UserError
-from vsr.experiments.convert.evogym_files import Read
+from vsr.experiments.convert.evogym_files import ConvertedRobot
 from vsr.robot.shape import drawing
 
 SYMBOLS = "abcdefghijklmnopqrstuvwxyz"
@@ -26,10 +26,10 @@ USED = {
     *("VaryTempEnabled", "GravAcc", "GravEnabled", "Gravity", "Thermal", "Environment", "VXC", "Lattice", "Structure"),
     *("VXA", "VXD", "PhaseOffset"),
 }
-"""What is carried over."""
+"""The parts of a file that are carried over."""
 
 
-def read_voxcad(path: Path) -> Read:
+def read_voxcad(path: Path) -> ConvertedRobot:
     """A robot; raises UserError."""
     root = _root(path)
     structure = _only(root, "Structure")
@@ -56,7 +56,7 @@ def read_voxcad(path: Path) -> Read:
     if period > 0 and any(expansion.values()):
         robot["controller"] = _controller(structure, cells, expansion, size, period, path)
     world = {"gravity": abs(_number(root, "GravAcc", -9.81, path))}
-    return Read({"robot": robot, "world": world}, _lost(root))
+    return ConvertedRobot({"robot": robot, "world": world}, _lost(root))
 
 
 def _root(path: Path) -> ElementTree.Element:
@@ -77,7 +77,7 @@ def _only(element: ElementTree.Element, tag: str) -> ElementTree.Element | None:
 
 
 def _number(element: ElementTree.Element, tag: str, default: float, path: Path) -> float:
-    """What the first element of a name holds."""
+    """Text of the first element of a name."""
     found = _only(element, tag)
     if found is None or found.text is None or not found.text.strip():
         return default
@@ -99,7 +99,7 @@ def _cells(structure: ElementTree.Element, size: tuple[int, ...], path: Path) ->
     """Numbers of materials, (levels, rows, columns), the lowest first."""
     layers = _layers(structure, "Data")
     if len(layers) != size[2]:
-        raise UserError(f"{path}: {len(layers)} layers of voxels given; <Z_Voxels> says {size[2]}")
+        raise UserError(f"{path}: {len(layers)} layers of voxels given; <Z_Voxels> is {size[2]}")
     how = structure.get("Compression", "ASCII_READABLE").upper()
     found = [_layer(layer, how, path) for layer in layers]
     if any(len(layer) != size[0] * size[1] for layer in found):

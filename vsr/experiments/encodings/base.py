@@ -1,4 +1,4 @@
-"""What an encoding is: how genes become a body, and how genes become a controller for a body.
+"""Encodings: the functions from genes to a body, and from genes to a controller for a body.
 
 Both kinds are plain data with pure functions of gene vectors, so that decoding a population is a `vmap` inside `jit`.
 Each also turns one individual's genes back into the plain description that files hold.
@@ -28,10 +28,10 @@ from vsr.sensors import Sensor
 from vsr.spec import Real, Spec
 
 Complaints = list[tuple[tuple[str, ...], str]]
-"""What does not fit: where (path inside the component) and why."""
+"""A validation issue: where (path inside the component) and why."""
 
 Symbol = Annotated[str, Field(min_length=1, max_length=1)]
-"""What stands for a material in drawings of bodies."""
+"""The symbol of a material in drawings of bodies."""
 
 
 def _rising(bounds: tuple[float, float]) -> tuple[float, float]:
@@ -105,7 +105,7 @@ class ControllerEncoding(Spec):
     """From genes to a controller of whatever body the other genes make."""
 
     def check(self, body: BodyEncoding) -> Complaints:
-        """What does not fit the bodies."""
+        """Issues of the controller with the bodies."""
         return []
 
     @abstractmethod
@@ -131,7 +131,7 @@ def uniform(key: Array, count: int, genes: int, bounds: tuple[float, float]) -> 
 
 
 def check_symbols(names: tuple[str, ...], body: BodyEncoding, where: str) -> Complaints:
-    """Complaints about symbols that stand for no material."""
+    """Issues: symbols that stand for no material."""
     known = ", ".join(map(repr, body.materials))
     unknown = (name for name in names if name not in body.materials)
     return [((where,), f"there is no material {name!r}; the materials are {known}") for name in unknown]
@@ -142,8 +142,8 @@ def driven(passive: tuple[str, ...], body: BodyEncoding) -> np.ndarray:
     return np.array([symbol not in passive for symbol in body.materials], float)
 
 
-def restricted(sensor: Sensor, present: np.ndarray) -> Sensor:
-    """The sense without voxels that a body does not have; present: True where it has one."""
+def restrict_sensor(sensor: Sensor, present: np.ndarray) -> Sensor:
+    """The sensor without voxels that a body does not have; present: True where it has one."""
     if sensor.voxels is None:
         return sensor
     return sensor.model_copy(update={"voxels": tuple(place for place in sensor.voxels if present[place[::-1]])})

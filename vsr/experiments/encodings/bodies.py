@@ -3,21 +3,198 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, ClassVar, Literal
+from abc import abstractmethod
+from typing import Annotated, Any, ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from vsr.experiments.encodings.base import BodyEncoding, Range
-from vsr.experiments.encodings.connectivity import grown, strongest
-from vsr.experiments.encodings.evolved import EvolvedBody
+from vsr.compute.grid import label_components
+from vsr.experiments.encodings.base import BodyEncoding, Range, Symbol, uniform
 from vsr.physics.engine import ENGINES
-from vsr.robot import Body
-from vsr.robot.shape import leaks
-from vsr.spec import Count, Real, validation_error
+from vsr.robot import Body, Group, Material
+from vsr.robot.engine_kinds import EngineName, default_masses, impossible
+from vsr.robot.kinds import KINDS
+from vsr.robot.shape import EMPTY_SYMBOLS, defaults_of, issues, leaks, wrong_side
+from vsr.spec import Count, Real, Spec, validation_error
+
+
+def largest_component(present: Array, through: np.ndarray | None = None) -> Array:
+    """True in the largest set of cells that is connected by sides (in 3-D: by faces), of any number of axes.
+
+    Among sets of equal size the one with the first cell (row by row from the first, then by column) is taken.
+    present: True where there is a voxel; through: cells of which it must have at least one, if that is asked for.
+    """
+    nobody = present.size
+    label = label_components(jnp.where(present, 0, -1))
+    size = jnp.zeros(nobody + 1, jnp.int32).at[label.ravel()].add(1).at[nobody].set(0)
+    if through is not None:
+        reached = jnp.zeros(nobody + 1, bool).at[label.ravel()].max(jnp.asarray(through).ravel())
+        size = jnp.where(reached, size, 0)
+    return present & (label == jnp.argmax(size)) & (size.max() > 0)
+
+
+def strongest(scores: Array, threshold: float) -> Array:
+    """Each cell's material: the one with the largest score if that is above the threshold, else -1 (empty).
+
+    scores: (materials, *cells); a score that is not a number never wins. Returns (*cells,).
+    """
+    known = jnp.where(jnp.isnan(scores), -jnp.inf, scores)
+    return jnp.where(known.max(0) > threshold, jnp.argmax(known, axis=0), -1).astype(jnp.int32)
+
+
+def grown(scores: Array, count: int) -> Array:
+    """Each cell's material: `count` cells, from the one with the largest score on always the best that touches them.
+
+    All others are empty, -1. scores: (materials, *cells); one that is not a number is worse than any other. Among
+    equals the first is taken. Returns (*cells,).
+    """
+    lowest = float(jnp.finfo(scores.dtype).min)
+    known = jnp.nan_to_num(scores, nan=lowest, neginf=lowest)
+    best = known.max(0)
+
+    def grow(_: Array, body: Array) -> Array:
+        near = _neighbors(body) & ~body
+        return body.at[jnp.unravel_index(jnp.argmax(jnp.where(near, best, -jnp.inf)), best.shape)].set(True)
+
+    first = jnp.zeros(best.shape, bool).at[jnp.unravel_index(jnp.argmax(best), best.shape)].set(True)
+    body = jax.lax.fori_loop(1, min(count, math.prod(best.shape)), grow, first)
+    return jnp.where(body, jnp.argmax(known, axis=0), -1).astype(jnp.int32)
+
+
+def _neighbors(body: Array) -> Array:
+    """Cells that share a side with the body."""
+    found = jnp.zeros_like(body)
+    for axis in range(body.ndim):
+        padded = jnp.pad(jnp.moveaxis(body, axis, 0), [(1, 1)] + [(0, 0)] * (body.ndim - 1))
+        found = found | jnp.moveaxis(padded[:-2] | padded[2:], 0, axis)
+    return found
+
+
+def in_the_corner(cells: Array) -> Array:
+    """The same body moved as far as it can be towards the first cell; cells: negative where empty, of any number of
+    axes."""
+    present = cells >= 0
+    for axis in range(cells.ndim):
+        others = tuple(other for other in range(cells.ndim) if other != axis)
+        cells = jnp.roll(cells, -jnp.argmax(present.any(others)), axis)
+    return cells
+
+
+Axis = Literal["x", "y", "z"]
+AXES: tuple[Axis, ...] = ("x", "y", "z")
+Side = Annotated[Count, Field(ge=1, le=100)]
+
+PASSIVE_AND_ACTIVE = {
+    "h": Material(spring_frequency=25.0),
+    "s": Material(spring_frequency=5.0, scaffolding=(Group.side_external, Group.central_cross)),
+    "a": Material(),
+    "b": Material(),
+}
+"""The paper's four: hard, soft, and two that are driven apart by the controller (paper 004, section 3.1)."""
+OF_POINTS = {**PASSIVE_AND_ACTIVE, "s": Material(spring_frequency=5.0, scaffolding=(Group.edges, Group.face_diagonals))}
+"""The same four with springs between points."""
+PAPER_MATERIALS: dict[Any, dict[str, Material]] = {
+    "squares": PASSIVE_AND_ACTIVE,
+    "points": OF_POINTS,
+    "evogym": KINDS["evogym"],
+}
+
+
+class EvolvedBody(Spec, BodyEncoding):
+    """Shared parts of bodies that evolve inside a grid."""
+
+    grid: tuple[Side, ...] = Field(min_length=2, max_length=3)
+    """columns and rows, in 3-D columns, rows and levels, of the enclosing grid"""
+    engine: EngineName = "squares"
+    """squares that turn, or points; if absent, squares in 2-D and points in 3-D"""
+    materials: dict[Symbol, Material] = Field(default=PASSIVE_AND_ACTIVE, min_length=1)
+    """materials of voxels; by default the paper's hard (h), soft (s) and two active ones (a, b)"""
+    voxel_side: Annotated[Real, Field(gt=0)] = 3.0
+    """side length of every voxel at rest [m]"""
+    initial: Range = (0.0, 1.0)
+    """range of the first population's genes"""
+    mirrored: Axis | None = None
+    """axis along which the body is its own mirror image, with genes for one half alone; null for none"""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_masses(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        grid = data.get("grid")
+        default = default_masses(len(grid) if isinstance(grid, list | tuple) and len(grid) == 3 else 2)
+        engine = data.get("engine", default)
+        known = isinstance(engine, str) and engine in PAPER_MATERIALS
+        default_materials = {"materials": PAPER_MATERIALS[engine]} if known else {}
+        return {"engine": engine, **defaults_of(engine), **default_materials, **data}
+
+    @field_validator("materials")
+    @classmethod
+    def _symbols_usable(cls, materials: dict[str, Material]) -> dict[str, Material]:
+        if set(materials) & set(EMPTY_SYMBOLS):
+            raise ValueError("'.' and ' ' mean an empty cell and cannot stand for a material")
+        return materials
+
+    @model_validator(mode="after")
+    def _fits(self) -> EvolvedBody:
+        if text := impossible(self.engine, len(self.grid)):
+            raise ValueError(text)
+        wrong = [*issues(self.materials, self.engine, len(self.grid)), *wrong_side(self.engine, self.voxel_side)]
+        if self.mirrored is not None and AXES.index(self.mirrored) >= len(self.grid):
+            wrong.append((("mirrored",), f"'{self.mirrored}' given; a grid of two axes has x and y"))
+        if wrong:
+            raise validation_error(wrong)
+        return self
+
+    @property
+    def possible(self) -> np.ndarray:
+        return np.ones(self.grid[::-1], bool)
+
+    def sample(self, key: Array, count: int) -> Array:
+        return uniform(key, count, self.gene_count, self.initial)
+
+    @property
+    def grown(self) -> tuple[int, ...]:
+        """Shape of the cells that genes fill, as `possible`: if it is mirrored the lower half, the middle included."""
+        sizes = list(self.grid)
+        if self.mirrored is not None:
+            axis = AXES.index(self.mirrored)
+            sizes[axis] = math.ceil(sizes[axis] / 2)
+        return tuple(sizes[::-1])
+
+    @abstractmethod
+    def kinds(self, genes: Array) -> Array:
+        """Material index of the cells that genes fill, negative where empty, connected or not, `grown`. Pure."""
+
+    def whole(self, genes: Array) -> Array:
+        """The same of all cells."""
+        cells = self.kinds(genes)
+        if self.mirrored is None:
+            return cells
+        axis, odd = AXES.index(self.mirrored), self.grid[AXES.index(self.mirrored)] % 2
+        across = cells.ndim - 1 - axis
+        other = jnp.flip(cells, across)
+        return jnp.concatenate([cells, jax.lax.slice_in_dim(other, odd, None, axis=across)], across)
+
+    def decode(self, genes: Array) -> Array:
+        cells = self.whole(genes)
+        return jnp.where(largest_component(cells >= 0, self._middle()), cells, -1)
+
+    def _middle(self) -> np.ndarray | None:
+        """Cells next to the plane of the mirror. Of parts that do not reach it there are two, neither of which is a
+        mirrored body."""
+        if self.mirrored is None:
+            return None
+        axis = AXES.index(self.mirrored)
+        size, middle = self.grid[axis], np.zeros(self.grid[::-1], bool)
+        place: list[Any] = [slice(None)] * middle.ndim
+        place[middle.ndim - 1 - axis] = slice((size - 1) // 2, size // 2 + 1)
+        middle[tuple(place)] = True
+        return middle
 
 
 class FixedBody(Body, BodyEncoding):
@@ -126,8 +303,8 @@ class MaterialGrid(EvolvedBody):
 class VoxelKinds(EvolvedBody):
     """One gene per cell: 0 for an empty cell, else the number of a material, drawn with weights, as EvoGym does.
 
-    Of the filled cells the largest part connected by sides is the body; searches that ask are told to try only bodies
-    that hang together as they are and have a voxel that is driven.
+    Of the filled cells the largest part connected by sides is the body; searches that ask try only bodies
+    that are connected and have a voxel that is driven.
     """
 
     type: Literal["voxel_kinds"] = "voxel_kinds"
@@ -149,7 +326,7 @@ class VoxelKinds(EvolvedBody):
         return drawn.reshape(count, self.gene_count).astype(float)
 
     def kinds(self, genes: Array) -> Array:
-        """Materials as genes say, -1 for empty cells; genes between two numbers are the nearer, NaN is none."""
+        """Materials by genes, -1 for empty cells; genes between two numbers are the nearer, NaN is none."""
         kind = jnp.clip(jnp.round(jnp.nan_to_num(genes)), 0, len(self.materials))
         return kind.astype(jnp.int32).reshape(self.grown) - 1
 

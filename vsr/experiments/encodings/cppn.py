@@ -27,8 +27,7 @@ from vsr.experiments.encodings.base import (
     driven,
     uniform,
 )
-from vsr.experiments.encodings.connectivity import strongest
-from vsr.experiments.encodings.evolved import AXES, Axis, EvolvedBody
+from vsr.experiments.encodings.bodies import AXES, Axis, EvolvedBody, strongest
 from vsr.experiments.encodings.time_functions import drawn
 from vsr.spec import Count, Real
 
@@ -50,7 +49,7 @@ def genes_needed(hidden: tuple[int, ...], dimension: int, outputs: int) -> int:
 
 
 def inputs_of(cells: tuple[int, ...], mirrored: Axis | None = None) -> np.ndarray:
-    """What is known of every cell of a grid: x, y (and z), distance from the middle, 1; (dimension + 2, *cells).
+    """Inputs of the network for every cell: x, y (and z), distance from the middle, 1; (dimension + 2, *cells).
 
     mirrored: the axis along which both ends look alike: its coordinate is that of the lower half.
     """
@@ -62,7 +61,7 @@ def inputs_of(cells: tuple[int, ...], mirrored: Axis | None = None) -> np.ndarra
 
 
 def pattern(genes: Array, inputs: np.ndarray, hidden: tuple[int, ...], outputs: int, initial: Range) -> Array:
-    """What a network gives for every cell, (outputs, *cells); genes: weights layer by layer, then functions."""
+    """Outputs of a network for every cell, (outputs, *cells); genes: weights layer by layer, then functions."""
     values, cells = jnp.asarray(inputs, genes.dtype), inputs.shape[1:]
     sizes = (len(inputs), *hidden, outputs)
     used, neuron = 0, sum(a * b for a, b in pairwise(sizes))
@@ -80,7 +79,7 @@ def pattern(genes: Array, inputs: np.ndarray, hidden: tuple[int, ...], outputs: 
 
 
 class PatternBody(EvolvedBody):
-    """A pattern-producing network says of every cell whether it is filled and, by the strongest output, with what.
+    """A pattern-producing network decides whether a cell is filled and, by the strongest output, with which material.
 
     Its outputs are the presence of a voxel and the strength of each material. Of the filled cells the largest part
     connected by sides is the body.

@@ -29,7 +29,7 @@ PER_VOXEL = ("phase", "frequency", "amplitude")
 
 
 class EvolvedOscillators(ControllerEncoding):
-    """A phase oscillator per voxel: phase biases evolve, and frequencies, amplitudes and the coupling where ranges say.
+    """A phase oscillator per voxel: phase biases evolve; so do frequencies, amplitudes and coupling, given ranges.
 
     Genes of every voxel that can be, row by row from the bottom: its phase, then its frequency, then its amplitude, as
     far as they evolve. The coupling is the last gene.
@@ -65,7 +65,7 @@ class EvolvedOscillators(ControllerEncoding):
 
     @property
     def _ranges(self) -> dict[str, tuple[float, float] | None]:
-        """What a voxel's genes mean, in their order: the range of their values, None for the gene itself."""
+        """Meaning of a voxel's genes, in their order: the range of their values, None for the gene itself."""
         evolved = {"frequency": self.frequencies, "amplitude": self.amplitudes}
         return {"phase": None, **{name: bounds for name, bounds in evolved.items() if bounds is not None}}
 

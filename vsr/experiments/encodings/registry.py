@@ -6,10 +6,8 @@ from pydantic import BaseModel
 
 from vsr.experiments.encodings.bodies import FixedBody, GaussianMixture, MaterialGrid, VoxelKinds
 from vsr.experiments.encodings.cppn import PatternBody, SineCPPN
-from vsr.experiments.encodings.distributed import DistributedWeights
-from vsr.experiments.encodings.mlp import MLPWeights
+from vsr.experiments.encodings.networks import DistributedWeights, MLPWeights, RecurrentWeights
 from vsr.experiments.encodings.oscillators import EvolvedOscillators
-from vsr.experiments.encodings.recurrent import RecurrentWeights
 from vsr.experiments.encodings.time_functions import EvolvedDevelopment, EvolvedSine, SineByMaterial
 from vsr.spec import Registry
 

@@ -24,7 +24,7 @@ Genes = dict[str, Array]
 
 
 @dataclass(frozen=True)
-class Sampling:
+class GeneSampler:
     """Random genes as a search draws them, and which of them it should try (vsr.evo.protocol.Sampler)."""
 
     robot: EvolvedRobot
@@ -54,7 +54,7 @@ class EvolvedRobot(Spec):
 
     @model_validator(mode="after")
     def _fits(self) -> EvolvedRobot:
-        if issues := _complaints(self.body, self.controller):
+        if issues := _symbol_issues(self.body, self.controller):
             raise validation_error(issues)
         return self
 
@@ -72,9 +72,9 @@ class EvolvedRobot(Spec):
         }
 
     @property
-    def sampling(self) -> Sampling:
+    def sampling(self) -> GeneSampler:
         """For searches."""
-        return Sampling(self)
+        return GeneSampler(self)
 
     def build(
         self,
@@ -110,7 +110,7 @@ class EvolvedRobot(Spec):
 
 
 @memoize
-def _complaints(body: BodyEncoding, controller: ControllerEncoding) -> list[tuple[tuple[str, ...], str]]:
+def _symbol_issues(body: BodyEncoding, controller: ControllerEncoding) -> list[tuple[tuple[str, ...], str]]:
     """Why a controller does not fit a body, if so."""
     issues = [(("controller", *path), reason) for path, reason in controller.check(body)]
     if not issues and not body.gene_count + controller.gene_count(body):

@@ -90,7 +90,7 @@ class _EvolvedTimeFunctions(ControllerEncoding):
     initial: Range = FULL_TURN
     """range of the first population's genes"""
     evolved: ClassVar[tuple[str, ...]]
-    """what the genes of a voxel mean, in their order"""
+    """meaning of a voxel's genes, in their order"""
 
     def check(self, body: BodyEncoding) -> Complaints:
         return check_symbols(self.passive, body, "passive")

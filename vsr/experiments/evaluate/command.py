@@ -79,7 +79,7 @@ def show(given: Sequence[str], described: EvaluationSet, found: Matrix) -> None:
         cells = [middle(found, place, members) for _, members in columns]
         cells += extremes(found, place) if alone and len(found.robots) > 1 else []
         measures = dict.fromkeys(found.measures[found.suits[:, place], place])
-        row = (described.label(case), ", ".join(measures), *cells, kept(found, place), failed(found, place))
+        row = (described.label(case), ", ".join(measures), *cells, kept_text(found, place), failed_text(found, place))
         table.add_row(*map(cell, row))
     console_for_tables().print(table)
     say(summary(described, found))
@@ -108,14 +108,14 @@ def extremes(found: Matrix, case: int) -> list[str]:
     return [number(float(sign * known.min())), number(float(sign * known.max()))] if known.size else ["", ""]
 
 
-def kept(found: Matrix, case: int) -> str:
+def kept_text(found: Matrix, case: int) -> str:
     """Median over robots of what is left of the first case."""
     known = found.kept[:, case]
     known = known[np.isfinite(known)]
     return f"{100 * np.median(known):.0f} %" if known.size else ""
 
 
-def failed(found: Matrix, case: int) -> str:
+def failed_text(found: Matrix, case: int) -> str:
     """How many robots."""
     return count(int((found.suits[:, case] & ~np.isfinite(found.aggregated[:, case])).sum()))
 
@@ -126,7 +126,7 @@ def summary(described: EvaluationSet, found: Matrix) -> str:
         f"{len(axis)} {name}{'s' if len(axis) > 1 else ''}"
         for name, axis in (("task", described.tasks), ("terrain", described.terrains), ("fault", described.faults))
     )
-    trials = f"{described.aggregate} of {described.trials} starts" if described.trials > 1 else "one start each"
+    trials = f"{described.aggregate} of {described.trials} trials" if described.trials > 1 else "one trial each"
     robots = f"{count(len(found.robots))} robot{'s' if len(found.robots) > 1 else ''}"
     return f"{robots}, {shape}, {trials}; kept: over the first case, median over robots"
 

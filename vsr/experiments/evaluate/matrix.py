@@ -21,9 +21,9 @@ from vsr.episode import rollout, scenario_of
 from vsr.experiments.config import UserError
 from vsr.experiments.console import warn
 from vsr.experiments.devices import check_implementation
-from vsr.experiments.estimate import explain_out_of_memory, needs_of_scene, require_memory
 from vsr.experiments.evaluate.sets import EvaluationSet, Fault
 from vsr.experiments.experiment import Fitness
+from vsr.experiments.memory import explain_out_of_memory, needs_of_scene, require_memory
 from vsr.experiments.perturbation import EvaluationOptions, Perturbation, perturbations_of, reset_perturbed
 from vsr.experiments.resimulate import Job, StoredRobot, Table, batches_of, read_robots, resimulate
 from vsr.experiments.storage.archives import read_archives, read_front
@@ -56,7 +56,7 @@ class RobotGroup:
     arrays: Any
     """models and controllers, each with a leading axis (robots,)"""
     voxels: VoxelLike
-    """what all of them are made of"""
+    """experiment or scene that all of them are built from"""
     materials: tuple[Material, ...]
     cells: tuple[int, ...]
     """of the grid"""
@@ -64,7 +64,7 @@ class RobotGroup:
     task: Task
     physics: Physics
     goal: Fitness
-    """what they were selected for"""
+    """fitness measure of their selection"""
 
     @property
     def size(self) -> int:
@@ -194,7 +194,7 @@ class Setting:
 
     @property
     def program(self) -> Any:
-        """What settings share that are simulated together: all but the ground, if that is of one kind."""
+        """Parts shared by settings that are simulated together: all but the ground, if that is of one kind."""
         ground = self.world.terrain
         kind = ground if ground is None or ground.is_loose else ground.in_3d
         rest = self.world.model_copy(update={"terrain": None})
@@ -271,7 +271,7 @@ class Trials(NamedTuple):
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Impaired:
+class FaultyController:
     """A controller of a robot with faults."""
 
     own: Controller
@@ -311,7 +311,7 @@ def trials_of(
     cells: tuple[int, ...],
     dtype: jnp.dtype,
 ) -> Trials:
-    """All starts of all faults on several grounds, (grounds * faults * starts,), the grounds first."""
+    """All trials of all faults on several grounds, (grounds * faults * trials,), the grounds first."""
     trials, count = described.trials, grounds * len(faults) * described.trials
     regular = perturbations_of(described.jitter.for_voxels(voxels), trials, dtype)
 
@@ -345,13 +345,13 @@ def trials_of(
     )
 
 
-def impaired(controller: Controller, present: Array, trial: Trials) -> Impaired:
+def apply_faults(controller: Controller, present: Array, trial: Trials) -> FaultyController:
     """A controller in one trial; present: 1 where there is a voxel, *cells."""
     here = present > 0
     place = jnp.where(here, trial.order, present.size)
     rank = (place.reshape(-1, 1) > place.reshape(1, -1)).sum(1).reshape(place.shape)
     alive = here & (rank >= trial.dead)
-    return Impaired(controller, alive.astype(present.dtype), trial.noise * 1, trial.number)
+    return FaultyController(controller, alive.astype(present.dtype), trial.noise * 1, trial.number)
 
 
 # The table
@@ -359,7 +359,7 @@ def impaired(controller: Controller, present: Array, trial: Trials) -> Impaired:
 
 @dataclass(frozen=True)
 class Matrix(Table):
-    """What came of robots in cases: cases are the variations."""
+    """Results of robots in cases: cases are the variations."""
 
     robots: tuple[str, ...] = ()
     sources: tuple[int, ...] = ()
@@ -440,7 +440,7 @@ class InCase:
         (model, controller), (environment, systems), task = robot, shared, self.task
         scenario = scenario_of(model, environment, self.schedule, task, controller.sensors, systems)
         scenario, start = reset_perturbed(scenario, trial.start)
-        episode = rollout(scenario, impaired(controller, model.present, trial), start)
+        episode = rollout(scenario, apply_faults(controller, model.present, trial), start)
         return task.evaluate(episode, task.measures[:1])[task.measures[0]]
 
 

@@ -1,4 +1,4 @@
-"""What robots are evaluated on: tasks, terrains and faults, every combination of them."""
+"""Evaluation sets: tasks, terrains and faults, in every combination."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class TaskCase(Spec):
 
     task: Annotated[Task, OneOf(TASKS, default="locomotion")] | None = None
     fitness: Goal | None = None
-    """what is measured; if absent, what the robot was selected for, or the task's first measure if it lacks that"""
+    """the measure; if absent, the one that the robot was selected for, or the task's first if it lacks that"""
 
     @model_validator(mode="after")
     def _measurable(self) -> TaskCase:
@@ -42,7 +42,7 @@ class GroundCase(Spec):
 
 
 class Fault(Spec):
-    """What is wrong with robots or their world; by default nothing."""
+    """A fault of robots or their world; by default none."""
 
     dead: Annotated[Count, Field(ge=0)] = 0
     """voxels that are neither driven nor feel anything, resampled in every start"""
@@ -61,7 +61,7 @@ class Fault(Spec):
 
     @property
     def factors(self) -> DomainRandomization:
-        """What is scaled."""
+        """Quantities that are scaled."""
         given = {name: getattr(self, name) for name in DomainRandomization.model_fields}
         return DomainRandomization(**{name: (value, value) for name, value in given.items() if value != 1})
 
@@ -75,13 +75,13 @@ class EvaluationSet(FileSpec):
     kind: Literal["evaluation_set"] = "evaluation_set"
     """what this file describes"""
     fitness: Goal | None = None
-    """what is measured in every task that does not say; if absent, what each robot was selected for"""
+    """the measure of every task without one; if absent, the one that each robot was selected for"""
     trials: Annotated[Count, Field(ge=1, le=1000)] = 1
     """simulations of every robot in every case"""
     jitter: InitialNoise = InitialNoise()
     """how they differ"""
     aggregate: Aggregate = "median"
-    """what counts of several trials; a start that failed is worse than any other"""
+    """aggregate over several trials; a trial that failed is worse than any other"""
     tasks: Annotated[dict[str, TaskCase], Field(min_length=1)] = OWN_TASK
     terrains: Annotated[dict[str, GroundCase], Field(min_length=1)] = OWN_GROUND
     faults: Annotated[dict[str, Fault], Field(min_length=1)] = NO_FAULT
@@ -100,14 +100,14 @@ class EvaluationSet(FileSpec):
         return [(task, ground, fault) for task in self.tasks for ground in self.terrains for fault in self.faults]
 
     def label(self, case: tuple[str, str, str]) -> str:
-        """What to call a case: what it does not share with all others."""
+        """Name of a case: the parts that not all cases share."""
         axes = (self.tasks, self.terrains, self.faults)
         parts = [name for name, axis in zip(case, axes, strict=True) if len(axis) > 1]
         return ", ".join(parts) or case[-1]
 
 
 def load_set(path: str | Path, *, run_plugins: bool = False) -> EvaluationSet:
-    """The set in a file; raises ConfigError with every fault in it, NeedsPlugins if plugins of it are not to run."""
+    """The set in a file; raises ConfigError with every fault, PluginRequiredError if plugins may not run."""
     document = read_yaml(path)
     if run_plugins:
         load_plugins(document)

@@ -23,8 +23,7 @@ from vsr.experiments.config.problems import ConfigError, UserError
 from vsr.experiments.config.yaml import Document, read_yaml
 from vsr.experiments.console import Pulse, busy, say
 from vsr.experiments.devices import check_implementation, prepare
-from vsr.experiments.estimate import explain_out_of_memory, needs_of_experiment, require_memory
-from vsr.experiments.evolve.coordinator import Leader, check_same_command, ending_together, follow
+from vsr.experiments.evolve.coordinator import Leader, check_same_command, end_together, follow
 from vsr.experiments.evolve.display import Display, Progress, open_display
 from vsr.experiments.evolve.generation import (
     Evolution,
@@ -35,8 +34,8 @@ from vsr.experiments.evolve.generation import (
 )
 from vsr.experiments.experiment import Experiment, grid_name
 from vsr.experiments.formatting import clock, count
-from vsr.experiments.hosts.collectives import detect_peer_loss
-from vsr.experiments.hosts.launch import Launch, find_launch
+from vsr.experiments.hosts import Launch, detect_peer_loss, find_launch
+from vsr.experiments.memory import explain_out_of_memory, needs_of_experiment, require_memory
 from vsr.experiments.options import EvolveOptions, RunOptions
 from vsr.experiments.ranks import middle
 from vsr.experiments.shipped import EXPERIMENT, find_config, source_of
@@ -46,14 +45,14 @@ from vsr.experiments.storage.run_folder import RunFolder, RunStatus, check_run, 
 from vsr.experiments.storage.runs import Run, read_run
 from vsr.experiments.storage.settings import CONFIG, check_same_experiment, read_meta, read_settings
 from vsr.experiments.storage.sources import Sources, sources_of, with_registered
-from vsr.experiments.storage.statistics import GenerationStats, gathered
+from vsr.experiments.storage.statistics import GenerationStats, gather
 from vsr.physics.failure import REASONS, by_reason, failure_summary
 from vsr.scene import precision
 from vsr.world.build import build_systems
 
 CURVE = "fitness.png"
 SECONDS_OF_PATIENCE = 30.0
-"""How long a generation may take, after the first, before it is said that it is at work."""
+"""How long a generation may take, after the first, before a message reports that it is at work."""
 LOOK_AGAIN = 0.01
 """How often the host looks whether a generation is done or the user asked to stop [s]."""
 
@@ -105,7 +104,7 @@ def _evolve_together(options: EvolveOptions, launch: Launch) -> Path | None:
         error.leave_at_once = True  # without JAX's goodbye, for which the others would be needed
         raise
     path = None
-    with ending_together() as at_work:
+    with end_together() as at_work:
         check_same_command(repr(replace(options, process=None)))
         if launch.process > 0:
             with graceful_shutdown() as stop:
@@ -167,7 +166,7 @@ def _evolve(experiment: Experiment, path: Path, options: EvolveOptions, leader: 
     needs = needs_of_experiment(experiment)
     require_memory(options.config, needs)
     require_storable(experiment)
-    # What cannot be built is said before there is a folder. A bed of sand takes a while to settle.
+    # Errors of building are reported before there is a folder. A bed of sand takes a while to settle.
     with precision(experiment.physics.precision), busy("building the world"), explain_out_of_memory(needs):
         build_systems(
             experiment.world, experiment.robot.body, experiment.schedule(), jnp.dtype(experiment.physics.precision)
@@ -347,7 +346,7 @@ def _go_on(
             if done < experiment.generations:
                 pending = begin(searches)
             with detect_peer_loss() if leader else contextlib.nullcontext():
-                stats = gathered(pending_stats)
+                stats = gather(pending_stats)
             seconds, last_end = time.monotonic() - last_end, time.monotonic()
             folder.record(done - 1, stats, seconds)
             display.show(_progress(experiment, done - 1, stats, seconds))
@@ -395,7 +394,7 @@ def _describe(experiment: Experiment) -> str:
 
 
 def _conclude(path: Path, report: bool) -> None:
-    """Draw the fitness curve, write the report if asked for, and say how much was gained and how to look at it."""
+    """Draw the fitness curve, write the report if asked for, and report the gain and the commands to look at it."""
     from vsr.experiments.plot.curves import plot_runs
 
     run = read_run(path)

@@ -1,11 +1,10 @@
 """Evolving on several hosts: process 0 leads and the others follow.
 
 Process 0 alone reads and writes files, searches, prints, and hears first of all that the user asked to stop. The others
-get the experiment from it and take part in every evaluation. Before each, all exchange one number: process 0 says that
-an evaluation comes, or dismisses the others with an exit code; the others say whether they were asked to stop. So
-whatever ends process 0 ends all, in the same generation. Where a process is lost, the others notice at their next
-exchange and end too; the run goes on from its last checkpoint.
-"""
+get the experiment from it and take part in every evaluation. Before each, all exchange one number: process 0 announces
+that an evaluation comes, or dismisses the others with an exit code; the others report whether they were asked to stop.
+So the end of process 0 ends all, in the same generation. Where a process is lost, the others notice at their next
+exchange and end too; the run goes on from its last checkpoint."""
 
 from __future__ import annotations
 
@@ -23,23 +22,22 @@ import jax
 
 from vsr.experiments.config import dump_yaml, parse_experiment
 from vsr.experiments.config.problems import UserError
-from vsr.experiments.estimate.resources import memory_limit
 from vsr.experiments.evolve.generation import Evolution, SearchStates, compile_led_evaluation, compile_led_evolution
 from vsr.experiments.experiment import Experiment
-from vsr.experiments.hosts.collectives import Lost, broadcast_text, detect_peer_loss, exchange
-from vsr.experiments.hosts.launch import leave
+from vsr.experiments.hosts import PeerLostError, broadcast_text, detect_peer_loss, exchange, leave
 from vsr.experiments.installed import source_digest
+from vsr.experiments.memory import memory_limit
 from vsr.experiments.storage.sources import sources_of
 from vsr.experiments.storage.statistics import GenerationStats
 from vsr.scene import precision
 
 EVALUATE = -1
-"""What process 0 says before an evaluation; exit codes, by which it dismisses the others, are not negative."""
+"""Announcements of process 0 before an evaluation; exit codes, by which it dismisses the others, are not negative."""
 MEBIBYTE = 2**20
 
 
 class EndedTogether(UserError):
-    """What all processes know already, so that nothing need be broadcast."""
+    """Data that all processes have, so that nothing need be broadcast."""
 
     def __init__(self, message: str, exit_code: int = 2):
         super().__init__(message)
@@ -50,7 +48,8 @@ class Leader:
     """Process 0 of several."""
 
     def __init__(self, experiment: Experiment, file: str, at_work: list[Any]):
-        """Tell the others what to evolve; file: beside which plugins are; at_work: where results to come are kept."""
+        """Send the experiment to the others; file: beside which plugins are; at_work: where results to come are
+        kept."""
         self.at_work = at_work
         plugins = sources_of(experiment).digests
         text = json.dumps({"experiment": dump_yaml(experiment), "file": file, "plugins": plugins})
@@ -91,10 +90,10 @@ def follow(stop: list[int]) -> None:
 
 
 def _hear(stop: list[int]) -> int:
-    """What process 0 says; raises EndedTogether when it dismisses this one."""
+    """The announcement of process 0; raises EndedTogether when it dismisses this one."""
     said = int(exchange(stop[0] if stop else 0)[0, 0])
     if said >= 0:
-        raise EndedTogether(f"process {jax.process_index()}: process 0 has ended; its output says why", said)
+        raise EndedTogether(f"process {jax.process_index()}: process 0 has ended; see its output", said)
     return said
 
 
@@ -122,13 +121,13 @@ def _check_plugins(experiment: Experiment, expected: dict[str, str]) -> None:
 
 
 def _smallest_memory() -> float:
-    """What every device of every process may use [bytes]."""
+    """Memory that every device of every process may use [bytes]."""
     return MEBIBYTE * float(exchange(max(1, int(memory_limit() / MEBIBYTE))).min())
 
 
 @contextlib.contextmanager
 def together() -> Iterator[None]:
-    """What a user has to fix on one process ends all of them."""
+    """An error that a user has to fix on one process ends all of them."""
     failure = None
     try:
         yield
@@ -139,12 +138,12 @@ def together() -> Iterator[None]:
         raise EndedTogether(str(failure), failure.exit_code)
     if codes.any():
         process = int(codes.argmax())
-        raise EndedTogether(f"process {process} could not go on; its output says why", int(codes[process]))
+        raise EndedTogether(f"process {process} could not go on; see its output", int(codes[process]))
 
 
 @contextlib.contextmanager
-def ending_together() -> Iterator[list[Any]]:
-    """Whatever ends process 0 dismisses the others; whatever else happens ends the process at once, and is noticed.
+def end_together() -> Iterator[list[Any]]:
+    """The end of process 0 dismisses the others; any other error ends the process at once, and is noticed.
 
     Gives a list for results that all processes are at work on: they are waited for before anyone is dismissed.
     """
@@ -159,7 +158,7 @@ def ending_together() -> Iterator[list[Any]]:
         leave()
         if error.exit_code:
             raise
-    except Lost:
+    except PeerLostError:
         raise
     except UserError as error:
         if first:
@@ -179,7 +178,7 @@ def _dismiss(code: int, at_work: list[Any]) -> None:
         with detect_peer_loss():
             jax.block_until_ready(at_work)
         exchange(code)
-    except Lost:
+    except PeerLostError:
         return
     leave()
 

@@ -78,7 +78,7 @@ class _Pace:
         self.recent.append(progress.seconds)
 
     def alarm(self, progress: Progress) -> str | None:
-        """What is to be said at once, if nobody of the first generation could be simulated."""
+        """The warning if no individual of the first generation could be simulated."""
         if progress.generation or progress.failed < self.robots:
             return None
         reasons = f": {failure_summary(progress.failures, self.robots)}" if progress.failures else ""

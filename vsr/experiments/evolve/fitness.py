@@ -21,8 +21,8 @@ from vsr.evo.population import WORST
 from vsr.experiments.descriptors import describe
 from vsr.experiments.encodings import Genes
 from vsr.experiments.experiment import Experiment
-from vsr.experiments.learning import grown
-from vsr.experiments.perturbation import Perturbation, Refine, combined, perturbations_of, rollout_from
+from vsr.experiments.learning import learn
+from vsr.experiments.perturbation import Perturbation, Refine, aggregate_trials, perturbations_of, rollout_from
 from vsr.experiments.population import on_all_devices, robots_at_once
 from vsr.gradients import rollout_truncated
 from vsr.physics.failure import first_of
@@ -31,11 +31,11 @@ from vsr.world.build import build_systems
 
 UNDISTURBED = Perturbation()
 When = Array
-"""Which seed, and which of its generations, (2,): what starts are drawn by, if every generation has its own."""
+"""Which seed, and which of its generations, (2,): the key of trials, if every generation has its own."""
 FIRST_LOOK, SECOND_LOOK = 0, 1
 
 
-def measured(experiment: Experiment) -> tuple[str, ...]:
+def search_measures(experiment: Experiment) -> tuple[str, ...]:
     """The measures that the search uses. No others are made while it runs: they would cost time."""
     return tuple(dict.fromkeys((experiment.fitness.measure, *experiment.optimizer.descriptors)))
 
@@ -43,14 +43,15 @@ def measured(experiment: Experiment) -> tuple[str, ...]:
 def evaluation_of(
     experiment: Experiment, factor: int = 1, *, differentiable: bool = False
 ) -> Callable[..., Evaluation]:
-    """The function from one individual's genes and a start to its evaluation; factor: by which time steps are smaller.
+    """The function from one individual's genes and a perturbation to its evaluation.
 
-    sloped: whether it has gradients with respect to the controller's genes, through windows of the episode.
+    factor: by which time steps are smaller;
+    differentiable: whether it has gradients with respect to the controller's genes, through windows of the episode.
     """
     regular = experiment.schedule()
     schedule = replace(regular, substeps=factor * regular.substeps)
     dtype = jnp.dtype(experiment.physics.precision)
-    goal, names = experiment.fitness, measured(experiment)
+    goal, names = experiment.fitness, search_measures(experiment)
     of_episode = tuple(name for name in names if name in experiment.task.known_measures())
     # A task that names what is measured knows what it must look at on the way.
     task = experiment.task.model_copy(update={"measures": of_episode or experiment.task.measures})
@@ -59,7 +60,7 @@ def evaluation_of(
         return goal.sign * task.evaluate(episode, (goal.measure,))[goal.measure]
 
     def life(genes: Genes, start: Perturbation, key: Array | None) -> tuple[Array, Evaluation]:
-        """What windows are worth in the mean, if there are any, and the evaluation."""
+        """Mean fitness over windows, if there are any, and the evaluation."""
         environment = experiment.environment(dtype)
         if key is not None:
             environment = experiment.task.drawn(key, environment)
@@ -95,7 +96,7 @@ def evaluation_of(
 def evaluate_all(
     experiment: Experiment, at_once: int, genes: tuple[Genes, ...], when: tuple[When, ...] | None = None
 ) -> tuple[Evaluation, ...]:
-    """Evaluations of all seeds' individuals; when: for every seed, where starts are resampled (`asks_when`)."""
+    """Evaluations of all seeds' individuals; when: one per seed, where trials are resampled."""
     everyone = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *genes)
     options = experiment.evaluation
     size = jax.tree.leaves(everyone)[0].shape[0]
@@ -109,14 +110,14 @@ def evaluate_all(
                 experiment, at_once, robots, drawn.repeated(copies), differentiable=differentiable
             )
 
-        everyone = grown(learning, born, tried)
+        everyone = learn(learning, born, tried)
     evaluation = evaluate_in_trials(
         experiment, at_once, everyone, drawn, differentiable=experiment.optimizer.needs_gradients
     )
     evaluation = replace(evaluation, learned=None if learning is None else everyone)
     refine = options.refine
     if refine is not None:
-        evaluation = _checked(experiment, refine, at_once, len(genes), everyone, evaluation, when)
+        evaluation = _confirm_leaders(experiment, refine, at_once, len(genes), everyone, evaluation, when)
     descriptors = [evaluation.measures[name] for name in experiment.optimizer.descriptors]
     evaluation = replace(evaluation, descriptors=jnp.stack(descriptors, -1) if descriptors else None)
     leaves, structure = jax.tree.flatten(evaluation)
@@ -125,10 +126,10 @@ def evaluate_all(
 
 
 class Drawn(NamedTuple):
-    """What individuals of all seeds are evaluated in."""
+    """Trials that individuals of all seeds are evaluated in."""
 
     count: int
-    """starts of each"""
+    """perturbations of each"""
     trials: Perturbation
     """each (size * count,)"""
     keys: Array | None
@@ -187,7 +188,7 @@ def evaluate_in_trials(
 ) -> Evaluation:
     """Of individuals, (size,), each from several trials; factor: by which time steps are smaller.
 
-    sloped: whether it has gradients; those of several trials are the mean of theirs.
+    differentiable: whether it has gradients; those of several trials are the mean of theirs.
     """
     trials = drawn.count
     size = jax.tree.leaves(everyone)[0].shape[0]
@@ -198,7 +199,7 @@ def evaluate_in_trials(
         return single
     by_individual = jax.tree.map(lambda leaf: leaf.reshape(size, trials, *leaf.shape[1:]), single)
     aggregate = experiment.evaluation.aggregate
-    fitness = combined(aggregate, by_individual.fitness)
+    fitness = aggregate_trials(aggregate, by_individual.fitness)
     failed = ~jnp.isfinite(fitness)
     return Evaluation(
         fitness=fitness,
@@ -209,7 +210,7 @@ def evaluate_in_trials(
     )
 
 
-def _checked(
+def _confirm_leaders(
     experiment: Experiment,
     refine: Refine,
     at_once: int,
@@ -218,11 +219,11 @@ def _checked(
     evaluation: Evaluation,
     when: tuple[When, ...] | None,
 ) -> Evaluation:
-    """The evaluation with what smaller time steps say about every seed's fittest.
+    """Re-check every seed's fittest with smaller time steps.
 
-    These get the worse of both numbers. The others are believed less by what the fittest lost in the median, and none
-    of them more than the best of those that were checked, so that who leads has always been checked. If all of those
-    fail, so does the generation.
+    Their confirmed fitness is the worse of both values. The others lose as much as the fittest did in the median, and
+    stay below the best of those that were checked, so that the leader is always a checked one. If all of those fail,
+    so does the generation.
     """
     size = evaluation.fitness.shape[0] // seeds
     count = min(size, math.ceil(refine.top * size))
@@ -243,13 +244,13 @@ def _checked(
 
 
 def confirmed_fitness(fitness: Array, chosen: Array, again: Array) -> Array:
-    """Fitness of one seed's individuals, (size,), after some were looked at again.
+    """Fitness of one seed's individuals, (size,), after some were re-checked.
 
-    chosen: places of those; again: what the second look said, negative infinity for a failure.
+    chosen: indices of those; again: their fitness with smaller time steps, negative infinity for a failure.
     """
     first = fitness[chosen]
     confirmed = jnp.minimum(first, again)
-    # Losses of those that failed in either look say nothing about the others.
+    # Losses of those that failed in either simulation do not count for the others.
     known = jnp.isfinite(first) & jnp.isfinite(again)
     loss = jnp.nan_to_num(jnp.nanmedian(jnp.where(known, first - confirmed, jnp.nan)))
     most = jnp.max(confirmed)

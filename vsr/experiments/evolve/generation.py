@@ -23,14 +23,20 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from vsr.evo import Evaluation, Population
 from vsr.evo.diversity import distinct
-from vsr.evo.population import evaluated, failures
+from vsr.evo.population import failures, with_fitness
 from vsr.experiments.encodings import Genes
 from vsr.experiments.encodings.base import BodyEncoding
-from vsr.experiments.encodings.connectivity import in_the_corner
-from vsr.experiments.estimate.resources import memory_limit
-from vsr.experiments.evolve.fitness import UNDISTURBED, depends_on_generation, evaluate_all, evaluation_of, measured
+from vsr.experiments.encodings.bodies import in_the_corner
+from vsr.experiments.evolve.fitness import (
+    UNDISTURBED,
+    depends_on_generation,
+    evaluate_all,
+    evaluation_of,
+    search_measures,
+)
 from vsr.experiments.experiment import Experiment
-from vsr.experiments.hosts.collectives import broadcast, detect_peer_loss
+from vsr.experiments.hosts import broadcast, detect_peer_loss
+from vsr.experiments.memory import memory_limit
 from vsr.experiments.population import device_mesh, robots_at_once
 from vsr.experiments.storage.statistics import GenerationStats
 from vsr.physics.failure import counted
@@ -50,7 +56,7 @@ class Evolution:
     at_once: int
     """how many robots a device simulates together"""
     evaluate: Callable[..., tuple[Evaluation, ...]]
-    """what `step` evaluates individuals with: genes, one population per seed, and `when` (see evaluate_all)"""
+    """evaluates individuals in `step`: genes, one population per seed, and the generation (see evaluate_all)"""
 
 
 def start(experiment: Experiment, key: Array) -> Any:
@@ -67,7 +73,7 @@ def tell(experiment: Experiment, search: Any, asked: Population, evaluation: Eva
     """One seed's search after an evaluation. Pure."""
     assert evaluation.failure is not None
     following = experiment.search.tell(search, asked, evaluation)
-    asked = evaluated(asked, evaluation.fitness, evaluation.failed)
+    asked = with_fitness(asked, evaluation.fitness, evaluation.failed)
     summary = experiment.search.summary(following)
     return following, GenerationStats(
         best=summary.best.fitness[0],
@@ -86,7 +92,7 @@ def tell(experiment: Experiment, search: Any, asked: Population, evaluation: Eva
 
 
 def _cost(experiment: Experiment) -> dict[str, Array]:
-    """What a generation costs, where individuals learn or slopes are taken, so that it is not one episode each."""
+    """Cost of a generation, where individuals learn or have gradients, so that it is not one episode each."""
     if experiment.learning is None and not experiment.optimizer.needs_gradients:
         return {}
     episodes = experiment.episodes()
@@ -115,7 +121,7 @@ def evaluation_shapes(experiment: Experiment, asked: Population) -> Evaluation:
             fitness=number,
             failed=jnp.isnan(number),
             failure=jnp.isnan(number).astype(jnp.int32),
-            measures=dict.fromkeys(measured(experiment), number),
+            measures=dict.fromkeys(search_measures(experiment), number),
             descriptors=jnp.stack(descriptors, -1) if descriptors else None,
             gradients=genes if experiment.optimizer.needs_gradients else None,
             learned=None if experiment.learning is None else genes,

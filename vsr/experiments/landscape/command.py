@@ -18,11 +18,19 @@ from vsr.experiments.config import dump_yaml
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.console import busy, console_for_tables, say, show_pairs
 from vsr.experiments.devices import check_implementation, prepare
-from vsr.experiments.formatting import count, lasting, number
+from vsr.experiments.formatting import count, duration_text, number
 from vsr.experiments.landscape.plot import plot_landscape
-from vsr.experiments.landscape.searching import rounds_of, search, seconds_of_part
 from vsr.experiments.landscape.spec import Landscape, load_landscape
-from vsr.experiments.landscape.table import SETTINGS, TABLE, Folder, Table, read_table
+from vsr.experiments.landscape.table import (
+    SETTINGS,
+    TABLE,
+    Folder,
+    Table,
+    read_table,
+    rounds_of,
+    search,
+    seconds_of_part,
+)
 from vsr.experiments.options import LandscapeOptions
 from vsr.experiments.plot.figures import FORMATS
 from vsr.experiments.shipped import ENDINGS, LANDSCAPE, find_config
@@ -74,7 +82,7 @@ def _make(options: LandscapeOptions) -> None:
 
 
 def costs(landscape: Landscape) -> list[tuple[str, str]]:
-    """What there is to do, and about how long it takes."""
+    """The work to do, and an estimate of its time."""
     bodies, seconds = len(landscape.bodies()), seconds_of_part(landscape)
     parts = math.ceil(bodies / landscape.bodies_at_once)
     device = f"{count(jax.device_count())} {jax.default_backend()} device{'s' if jax.device_count() > 1 else ''}"
@@ -83,8 +91,8 @@ def costs(landscape: Landscape) -> list[tuple[str, str]]:
         ("bodies", f"{count(bodies)} connected ones of {columns}x{rows} cells and {', '.join(landscape.symbols)}"),
         ("controllers", f"{count(landscape.controllers)} for each, {landscape.robot.controller.type}"),  # pyright: ignore[reportAttributeAccessIssue]
         ("episodes", f"{count(bodies * landscape.controllers)} of {landscape.task.duration:g} s"),
-        ("parts", f"{count(parts)} of {count(landscape.bodies_at_once)} bodies, about {lasting(seconds)} each"),
-        ("cost of the whole", f"about {lasting(parts * seconds)} on {device}, after compiling"),
+        ("parts", f"{count(parts)} of {count(landscape.bodies_at_once)} bodies, about {duration_text(seconds)} each"),
+        ("cost of the whole", f"about {duration_text(parts * seconds)} on {device}, after compiling"),
     ]
 
 
@@ -107,13 +115,14 @@ def _work(folder: Folder, numbers: np.ndarray, left: list[int]) -> float | None:
 
 
 def rate(landscape: Landscape, parts: int, seconds: float) -> str:
-    """What was measured, and what the whole takes at this pace; seconds: of a part."""
+    """The measured speed, and the time of the whole at this speed; seconds: of a part."""
     episodes = landscape.bodies_at_once * landscape.controllers / seconds
-    return f"{count(episodes)} episodes a second; all {count(parts)} parts take {lasting(parts * seconds)} at this pace"
+    total = duration_text(parts * seconds)
+    return f"{count(episodes)} episodes a second; all {count(parts)} parts take {total} at this speed"
 
 
 def _ask(options: LandscapeOptions, path: Path) -> None:
-    """What a table tells."""
+    """Summary of a table."""
     if options.limit is not None or options.out is not None or options.settings:
         raise UserError(f"{path}: to go on with it, give the file that describes it, with --out {path}")
     if options.robot is not None and len(options.query) != 1:

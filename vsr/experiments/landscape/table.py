@@ -8,20 +8,120 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from vsr.arrays import CorruptFileError, read_arrays
 from vsr.experiments.config import dump_plain
 from vsr.experiments.config.problems import UserError
-from vsr.experiments.landscape.bodies import cells_of, code_of, number_of, read_code
-from vsr.experiments.landscape.searching import Found
-from vsr.experiments.landscape.spec import Landscape, load_landscape
+from vsr.experiments.evolve.fitness import evaluation_of
+from vsr.experiments.experiment import Experiment
+from vsr.experiments.landscape.spec import Landscape, cells_of, code_of, load_landscape, number_of, read_code
+from vsr.experiments.population import on_all_devices, robots_at_once
+from vsr.experiments.run_time import operations_of, seconds_of
 from vsr.experiments.storage.files import digest_of, open_own, refuse_links, remove_leftovers, write_arrays, write_text
 from vsr.experiments.storage.run_folder import LOCK
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class BodyResults:
+    """Results of bodies, one per entry of the leading axis."""
+
+    fitness: Array
+    """of the best controller so far, larger is better, negative infinity if all failed, (bodies,)"""
+    typical: Array
+    """median fitness of the random controllers, in which a failure is worse than any other, (bodies,)"""
+    genes: Array
+    """of the best controller, (bodies, genes)"""
+    failed: Array
+    """controllers that failed, (bodies,)"""
+
+
+def rounds_of(landscape: Landscape) -> Callable[[Array, Array, BodyResults, Array], BodyResults]:
+    """The compiled function of one round: from bodies' genes, their numbers, what is known and which round it is."""
+    return jax.jit(partial(_round, landscape, landscape.experiment))
+
+
+def search(landscape: Landscape, numbers: np.ndarray, one_round: Callable[..., BodyResults]) -> BodyResults:
+    """All rounds for some bodies, as many as are tried at once or fewer."""
+    size = landscape.bodies_at_once
+    filled = np.concatenate([numbers, np.repeat(numbers[:1], size - len(numbers))])  # one program for all
+    bodies, low, high = _arguments(landscape, filled)
+    found = unknown(landscape)
+    for number in range(landscape.rounds):
+        found = one_round(bodies, (low, high), found, jnp.int32(number))
+    return jax.tree.map(lambda leaf: np.asarray(leaf)[: len(numbers)], found)
+
+
+def seconds_of_part(landscape: Landscape) -> float:
+    """How long one part of bodies should take, without compiling, from the operations of the traced program."""
+    shapes = jax.eval_shape(lambda: (*_arguments(landscape, np.ones(landscape.bodies_at_once, np.int64)),))
+    known = jax.eval_shape(partial(unknown, landscape))
+    program = partial(_round, landscape, landscape.experiment)
+    traced = jax.make_jaxpr(program)(shapes[0], shapes[1:], known, jax.ShapeDtypeStruct((), jnp.int32))
+    return landscape.rounds * seconds_of(operations_of(traced))
+
+
+def unknown(landscape: Landscape) -> BodyResults:
+    """Before the first round."""
+    size = landscape.bodies_at_once
+    genes = landscape.robot.controller.gene_count(landscape.robot.body)
+    worst = jnp.full(size, -jnp.inf)
+    return BodyResults(worst, worst, jnp.zeros((size, genes)), jnp.zeros(size, jnp.int32))
+
+
+def _arguments(landscape: Landscape, numbers: np.ndarray) -> tuple[Array, Array, Array]:
+    """Genes of bodies, and their numbers as two words of 32 bits."""
+    cells = cells_of(numbers, landscape.shape, len(landscape.symbols))
+    genes = jnp.asarray(cells.reshape(len(numbers), -1) + 1, jnp.float32)
+    return genes, jnp.asarray(numbers & 0xFFFFFFFF, jnp.uint32), jnp.asarray(numbers >> 32, jnp.uint32)
+
+
+def _round(
+    landscape: Landscape,
+    experiment: Experiment,
+    bodies: Array,
+    numbers: tuple[Array, Array],
+    known: BodyResults,
+    number: Any,
+) -> BodyResults:
+    """One round of all bodies."""
+    controller, body = landscape.robot.controller, landscape.robot.body
+    size, tries = len(bodies), landscape.tries
+
+    def drawn(low: Array, high: Array, best: Array) -> Array:
+        key = jax.random.fold_in(jax.random.key(landscape.seed), low)
+        key = jax.random.fold_in(jax.random.fold_in(key, high), number)
+        near = best + landscape.sigma * jax.random.normal(key, (tries, best.size))
+        return jnp.where(number == 0, controller.sample(key, tries, body), near)
+
+    tried = jax.vmap(drawn)(*numbers, known.genes)
+    robots = {"body": jnp.repeat(bodies, tries, 0), "controller": tried.reshape(size * tries, -1)}
+    at_once = robots_at_once(size * tries, body.possible.size)
+    evaluated = on_all_devices(evaluation_of(experiment), robots, at_once)
+    sound = jnp.isfinite(evaluated.fitness) & ~evaluated.failed
+    fitness = jnp.where(sound, evaluated.fitness, -jnp.inf).reshape(size, tries)
+    leader = jnp.argmax(fitness, 1)
+    best = jnp.take_along_axis(fitness, leader[:, None], 1)[:, 0]
+    better = best > known.fitness
+    genes = jnp.take_along_axis(tried, leader[:, None, None], 1)[:, 0]
+    lower, upper = jnp.sort(fitness, 1)[:, (tries - 1) // 2], jnp.sort(fitness, 1)[:, tries // 2]
+    return BodyResults(
+        fitness=jnp.where(better, best, known.fitness),
+        typical=jnp.where(number == 0, 0.5 * lower + 0.5 * upper, known.typical),
+        genes=jnp.where(better[:, None], genes, known.genes),
+        failed=known.failed + (~sound).reshape(size, tries).sum(1),
+    )
+
 
 SETTINGS, PARTS, TABLE = "landscape.yaml", "parts", "table.npz"
 COLUMNS = ("number", "best", "typical", "controller", "failed")
@@ -130,7 +230,7 @@ class Folder:
         except CorruptFileError:
             return False
 
-    def write(self, part: int, numbers: np.ndarray, found: Found) -> None:
+    def write(self, part: int, numbers: np.ndarray, found: BodyResults) -> None:
         sign = self.landscape.fitness.sign
         columns = {
             "number": numbers,
@@ -164,7 +264,7 @@ def _measure(sign: float, fitness: np.ndarray) -> np.ndarray:
 
 
 def read_part(file: Path, mark: str) -> dict[str, np.ndarray] | None:
-    """Columns of a part; None if there is no such file. Raises Damaged."""
+    """Columns of a part; None if there is no such file. Raises CorruptFileError."""
     if not file.is_file():
         return None
     stored = read_arrays(file)
@@ -174,7 +274,7 @@ def read_part(file: Path, mark: str) -> dict[str, np.ndarray] | None:
 
 
 def read_table(given: str | Path) -> Table:
-    """Of a folder, or of a table alone; raises UserError or Damaged."""
+    """Of a folder, or of a table alone; raises UserError or CorruptFileError."""
     path = Path(given)
     if path.is_dir():
         return read_folder(path)

@@ -23,9 +23,8 @@ from vsr.experiments.play.film import (
     write_strip,
 )
 from vsr.experiments.play.page import page
-from vsr.experiments.play.recordings import RecordedRobot, record_robot
-from vsr.experiments.play.sources import read_sources
-from vsr.experiments.storage.files import replacing, target_file, write_text
+from vsr.experiments.play.recordings import RecordedRobot, read_sources, record_robot
+from vsr.experiments.storage.files import replace_when_closed, target_file, write_text
 from vsr.experiments.storage.runs import trust_plugins
 
 FORMATS = (".html", ".mp4", ".gif", ".png")
@@ -58,7 +57,7 @@ def play(options: PlayOptions) -> Path:
 
 
 def _write(robots: Sequence[RecordedRobot], look: Look, target: Path, suffix: str, progress: Progress) -> None:
-    with replacing(target) as partial:
+    with replace_when_closed(target) as partial:
         if suffix == ".html":
             write_text(partial, page(robots, look))
         elif suffix == ".png":

@@ -33,7 +33,7 @@ Tick = Callable[[], None]
 
 
 class _Keys(NamedTuple):
-    """What is the same for all robots that are shown side by side."""
+    """Settings shared by all robots that are shown side by side."""
 
     marks: tuple[SensorMark, ...]
     grains: Scale | None

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vsr.experiments.formatting import count
-from vsr.experiments.plot.curves import check_one_goal, labels
-from vsr.experiments.plot.metrics import as_measure, one_metric
+from vsr.experiments.plot.curves import as_measure, check_one_goal, labels, one_metric
 from vsr.experiments.ranks import p_value, quantiles_of_each
 from vsr.experiments.storage.runs import Curves
 
@@ -84,13 +83,13 @@ class Comparison:
     rows: tuple[Row, ...]
     pairs: Sequence[Pair]
     warnings: tuple[str, ...]
-    """what makes a comparison unfair"""
+    """reasons that make a comparison unfair"""
     of_searches: bool = False
-    """whether the measure is a figure of searches, and not of their best robots"""
+    """whether the measure is a metric of searches, and not of their best robots"""
 
 
 def compare(runs: Sequence[Curves], metric: str | None = None) -> Comparison:
-    """Compare the last generations of runs with one goal; figure: of their searches, instead of their best robots."""
+    """Compare the last generations of runs with one goal; metric: of their searches, instead of their best robots."""
     if metric is None:
         check_one_goal(runs)
     else:
@@ -102,7 +101,7 @@ def compare(runs: Sequence[Curves], metric: str | None = None) -> Comparison:
 
 
 def clearest(pairs: Sequence[Pair], most: int = MOST_PAIRS) -> tuple[list[Pair], str]:
-    """As many pairs as people look at, those with the smallest p if there are more, and a note that says so."""
+    """As many pairs as people look at, those with the smallest p if there are more, and a note about it."""
     if len(pairs) <= most:
         return list(pairs), ""
     p = pairs.p if isinstance(pairs, Pairs) else [pair.p for pair in pairs]
@@ -113,13 +112,13 @@ def clearest(pairs: Sequence[Pair], most: int = MOST_PAIRS) -> tuple[list[Pair],
 
 
 def describe(run: Curves, name: str) -> Row:
-    """What one run came to."""
+    """The final results of one run."""
     (row,) = _described([run], [name])
     return row
 
 
 def _described(runs: Sequence[Curves], names: Sequence[str]) -> Iterator[Row]:
-    """What runs came to, all at once, which is quicker than one by one."""
+    """The final results of runs, all at once, which is quicker than one by one."""
     firsts, finals = ([_fitness(run, place) for run in runs] for place in (0, -1))
     medians, quartiles = quantiles_of_each(firsts, [0.5]), quantiles_of_each(finals, [0.25, 0.5, 0.75])
     for run, name, final, (first,), ends in zip(runs, names, finals, medians, quartiles, strict=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -13,6 +14,7 @@ from vsr.experiments.config.problems import UserError
 from vsr.experiments.plot.figures import paper_style, save_figure, with_unit
 from vsr.experiments.ranks import middle, quantile
 from vsr.experiments.storage.runs import Curves
+from vsr.spec import suggest
 
 if TYPE_CHECKING:  # matplotlib takes a second to load
     from matplotlib.axes import Axes
@@ -65,7 +67,7 @@ def draw_curves(axes: Axes, runs: Sequence[Curves], names: Sequence[str], band: 
 
 
 def goal(run: Curves) -> str:
-    """What curves show, for people."""
+    """Label of the measure of curves."""
     return f"best {with_unit(run.header.measure)}"
 
 
@@ -88,7 +90,7 @@ def spread(run: Curves, band: Band) -> tuple[np.ndarray, np.ndarray, np.ndarray]
     return center, low, high
 
 
-def thinned(*lines: np.ndarray) -> np.ndarray:
+def thin(*lines: np.ndarray) -> np.ndarray:
     """Places at which equally long lines are drawn: all, or in each of many parts where any is lowest and highest."""
     length = len(lines[0])
     if length <= MOST_POINTS:
@@ -113,7 +115,65 @@ def labels(runs: Sequence[Curves]) -> list[str]:
 
 def _draw(axes: Axes, run: Curves, label: str, band: Band) -> None:
     center, low, high = spread(run, band)
-    shown = thinned(center, low, high)
+    shown = thin(center, low, high)
     (line,) = axes.plot(shown, center[shown], label=label)
     if run.best.shape[0] > 1:
         axes.fill_between(shown, low[shown], high[shown], color=line.get_color(), alpha=0.2, lw=0)
+
+
+def metrics_named(runs: Sequence[Curves], asked: str) -> list[str]:
+    """Names of all metrics of runs that are meant: `coverage` is that of all archives, `body.coverage` that of one.
+
+    Raises UserError if a run lacks it.
+    """
+    found: dict[str, None] = {}
+    for run in runs:
+        own = [name for name in run.metrics if asked in (name, name.rpartition(".")[2])]
+        if not own:
+            raise UserError(_unknown(run, asked))
+        found.update(dict.fromkeys(own))
+    for run in runs:
+        if missing := [name for name in found if name not in run.metrics]:
+            raise UserError(_unknown(run, missing[0]))
+    return list(found)
+
+
+def one_metric(runs: Sequence[Curves], asked: str) -> str:
+    """The name of the one metric that is meant; raises UserError if there are several."""
+    names = metrics_named(runs, asked)
+    if len(names) > 1:
+        raise UserError(f"metric '{asked}': several archives have it; give one of {', '.join(names)}")
+    return names[0]
+
+
+def _unknown(run: Curves, asked: str) -> str:
+    if not run.metrics:
+        return f"{run.path}: its search ({run.header.search}) reports no metrics of itself, such as '{asked}'"
+    kinds = dict.fromkeys(name.rpartition(".")[2] for name in run.metrics)
+    return f"{run.path}: there is no metric '{asked}'{suggest(asked, [*run.metrics, *kinds])}"
+
+
+def as_measure(run: Curves, name: str) -> Curves:
+    """The run with a metric in place of its best robots' measure; more of it is better."""
+    header = replace(run.header, measure=name, direction="maximize")
+    return replace(run, header=header, best=run.metrics[name])
+
+
+def plot_metrics(runs: Sequence[Curves], asked: str, target: Path, band: Band = "sigma") -> None:
+    """One curve per run, and a panel for every archive that has such a metric."""
+    from matplotlib.figure import Figure
+
+    names = metrics_named(runs, asked)
+    with paper_style():
+        figure = Figure((4.6 * len(names) + 0.6, 3.4), layout="constrained")
+        for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
+            draw_curves(axes, [as_measure(run, name) for run in runs], labels(runs), band)
+            axes.set_ylabel(in_words(name))
+        if any(len(run.seeds) > 1 for run in runs):
+            figure.suptitle(f"median over seeds and {BAND_NAMES[band]}", fontsize="small", x=0.01, ha="left")
+        save_figure(figure, target)
+
+
+def in_words(name: str) -> str:
+    """`body.qd_score` as text for people."""
+    return name.replace(".", ": ").replace("_", " ").replace("qd ", "QD ")

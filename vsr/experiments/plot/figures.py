@@ -1,4 +1,4 @@
-"""How all figures look, from one style file (paper.mplstyle), and how they are saved."""
+"""Style of all figures, from one style file (paper.mplstyle), and how they are saved."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vsr.experiments.config.problems import UserError
+from vsr.experiments.formatting import UNITS
 from vsr.experiments.storage.files import write_atomically
-from vsr.experiments.units import UNITS
 
 if TYPE_CHECKING:  # it takes a second to load
     from matplotlib.figure import Figure

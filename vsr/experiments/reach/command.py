@@ -1,4 +1,4 @@
-"""The work of `vsr reach`: search as a file says, report, write JSON and a picture."""
+"""The work of `vsr reach`: search as a file describes, report, write JSON and a picture."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from vsr.experiments.config.plugins import load_plugins, require_plugins
 from vsr.experiments.config.yaml import read_yaml
 from vsr.experiments.console import console_for_tables, say
 from vsr.experiments.reach.picture import write_gif, write_html, write_png
-from vsr.experiments.reach.solving import Found, solve
+from vsr.experiments.reach.solving import VariantResult, solve
 from vsr.experiments.reach.spec import Reach
 from vsr.experiments.shipped import REACH, find_config
-from vsr.experiments.storage.files import replacing, target_file, without_nan, write_json
+from vsr.experiments.storage.files import replace_when_closed, target_file, without_nan, write_json
 from vsr.scene import precision
 
 PICTURES = (".html", ".gif", ".png")
@@ -24,7 +24,7 @@ MOST_ROWS = 12
 """Of targets in the terminal; JSON has all."""
 
 
-def run(file: str, json_file: str | None, out: str | None, *, run_plugins: bool = False) -> list[Found]:
+def run(file: str, json_file: str | None, out: str | None, *, run_plugins: bool = False) -> list[VariantResult]:
     """Search; write what was asked for only when all of it is there."""
     target = None if out is None else target_file("--out", out, PICTURES)
     data = None if json_file is None else target_file("--json", json_file)
@@ -35,7 +35,7 @@ def run(file: str, json_file: str | None, out: str | None, *, run_plugins: bool 
         show(spec, one)
     if target is not None:
         write = {".html": write_html, ".gif": write_gif, ".png": write_png}[target.suffix.lower()]
-        with replacing(target) as partial:
+        with replace_when_closed(target) as partial:
             write(Path(file).stem, spec, found, partial)
     if data is not None:
         write_json(data, without_nan(as_plain(spec, found)))
@@ -43,7 +43,7 @@ def run(file: str, json_file: str | None, out: str | None, *, run_plugins: bool 
 
 
 def load_reach(path: str | Path, *, run_plugins: bool = False) -> Reach:
-    """What a file asks; raises ConfigError with every fault in it, NeedsPlugins if plugins of it are not to run."""
+    """The description in a file; raises ConfigError with every fault, PluginRequiredError if plugins may not run."""
     document = read_yaml(path)
     if run_plugins:
         load_plugins(document)
@@ -51,12 +51,12 @@ def load_reach(path: str | Path, *, run_plugins: bool = False) -> Reach:
     return check(document, Reach)
 
 
-def as_plain(spec: Reach, found: list[Found]) -> dict[str, Any]:
+def as_plain(spec: Reach, found: list[VariantResult]) -> dict[str, Any]:
     """Everything as JSON has it; SI units."""
     return {"variants": [_plain(spec, one) for one in found]}
 
 
-def _plain(spec: Reach, found: Found) -> dict[str, Any]:
+def _plain(spec: Reach, found: VariantResult) -> dict[str, Any]:
     given = len(found.names)
     rows = [_pose_of(found, index, {"name": name}) for index, name in enumerate(found.names)]
     targets = [
@@ -88,7 +88,7 @@ def _plain(spec: Reach, found: Found) -> dict[str, Any]:
     }
 
 
-def _pose_of(found: Found, row: int, more: dict[str, Any]) -> dict[str, Any]:
+def _pose_of(found: VariantResult, row: int, more: dict[str, Any]) -> dict[str, Any]:
     return {
         **more,
         "drive": found.drive[row].tolist(),
@@ -101,7 +101,7 @@ def _pose_of(found: Found, row: int, more: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def show(spec: Reach, found: Found) -> None:
+def show(spec: Reach, found: VariantResult) -> None:
     """As text."""
     if found.name:
         say(found.name)
@@ -121,7 +121,7 @@ def show(spec: Reach, found: Found) -> None:
         say(line)
 
 
-def _cells(found: Found, row: int, named: bool) -> list[str]:
+def _cells(found: VariantResult, row: int, named: bool) -> list[str]:
     given = len(found.names)
     cells = [found.names[row] if row < given else ""] if named else []
     if len(found.target):
@@ -133,7 +133,7 @@ def _cells(found: Found, row: int, named: bool) -> list[str]:
     return cells if found.angle is None else [*cells, f"{found.angle[row]:.1f}°"]
 
 
-def _target_cells(found: Found, index: int) -> list[str]:
+def _target_cells(found: VariantResult, index: int) -> list[str]:
     def place(points: np.ndarray) -> str:
         return "; ".join(" ".join(f"{1e3 * part:.1f}" for part in point) for point in points)
 
@@ -142,7 +142,7 @@ def _target_cells(found: Found, index: int) -> list[str]:
     return [place(found.target[index]), place(found.effector[index]), gap + mark, str(found.iterations[index])]
 
 
-def _summary(found: Found) -> list[str]:
+def _summary(found: VariantResult) -> list[str]:
     lines = []
     if not found.converged.all():
         lines.append(f"{(~found.converged).sum()} of {len(found.converged)} poses are no equilibrium")

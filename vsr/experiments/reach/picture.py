@@ -18,7 +18,7 @@ from vsr.drawing.painter import Look
 from vsr.drawing.recording import Recording, at_rest
 from vsr.experiments.play.page import page
 from vsr.experiments.play.recordings import RecordedRobot
-from vsr.experiments.reach.solving import Found
+from vsr.experiments.reach.solving import VariantResult
 from vsr.experiments.reach.spec import BallObstacle, PlaneObstacle, Reach
 from vsr.experiments.storage.files import write_text
 from vsr.scene import Physics, Scene
@@ -32,7 +32,7 @@ Views = tuple[tuple[int, int, int], ...]
 """Axes to the right, up and towards the eye (with its sign) of each view."""
 
 
-def write_png(name: str, spec: Reach, found: Sequence[Found], target: Path) -> None:
+def write_png(name: str, spec: Reach, found: Sequence[VariantResult], target: Path) -> None:
     """Some poses of every variant, and where all targets and effectors are."""
     matplotlib.use("Agg")
     rows = [_rows(one) for one in found]
@@ -55,7 +55,7 @@ def write_png(name: str, spec: Reach, found: Sequence[Found], target: Path) -> N
     figure.savefig(target, dpi=110)
 
 
-def write_gif(name: str, spec: Reach, found: Sequence[Found], target: Path) -> None:
+def write_gif(name: str, spec: Reach, found: Sequence[VariantResult], target: Path) -> None:
     """All poses one after the other; targets that move as fast as they do."""
     matplotlib.use("Agg")
     views, count = _views(spec), max(len(one.position) for one in found)
@@ -76,13 +76,13 @@ def write_gif(name: str, spec: Reach, found: Sequence[Found], target: Path) -> N
     frames[0].save(target, save_all=True, append_images=frames[1:], duration=max(20, round(pause)), loop=0)
 
 
-def write_html(name: str, spec: Reach, found: Sequence[Found], target: Path) -> None:
+def write_html(name: str, spec: Reach, found: Sequence[VariantResult], target: Path) -> None:
     """A page in which poses follow each other and the body can be turned; without targets and obstacles."""
     robots = [_recorded(name, spec, one) for one in found]
     write_text(target, page(robots, Look(color_by="material"), repeat=True))
 
 
-def _recorded(name: str, spec: Reach, found: Found) -> RecordedRobot:
+def _recorded(name: str, spec: Reach, found: VariantResult) -> RecordedRobot:
     still = at_rest(found.body)
     corner = _corners(found)
     poses, voxels = corner.shape[:2]
@@ -116,13 +116,13 @@ def _views(spec: Reach) -> Views:
     return ((0, 1, 1),) if spec.body.dimension == 2 else ((0, 2, -2), (0, 1, -3))
 
 
-def _rows(found: Found) -> list[int]:
+def _rows(found: VariantResult) -> list[int]:
     given, targets = len(found.names), len(found.target)
     some = np.unique(np.linspace(0, targets - 1, min(targets, MOST_PANELS - min(given, MOST_PANELS - 1))).astype(int))
     return [*range(min(given, MOST_PANELS)), *(given + some)][:MOST_PANELS] if targets else list(range(given))
 
 
-def _title(found: Found, row: int) -> str:
+def _title(found: VariantResult, row: int) -> str:
     given = len(found.names)
     label = found.names[row] if row < given else f"target {row - given}"
     gap = "" if row < given else f", {1e3 * found.distance[row - given].max():.2g} mm off"
@@ -130,7 +130,7 @@ def _title(found: Found, row: int) -> str:
     return f"{found.name} {label}{gap}{angle}".strip()
 
 
-def _limits(found: Sequence[Found], view: tuple[int, int, int]) -> np.ndarray:
+def _limits(found: Sequence[VariantResult], view: tuple[int, int, int]) -> np.ndarray:
     """Lowest and highest in view [mm], (2, 2)."""
     parts = []
     for one in found:
@@ -142,7 +142,7 @@ def _limits(found: Sequence[Found], view: tuple[int, int, int]) -> np.ndarray:
     return np.stack([low - margin, high + margin])
 
 
-def _corners(found: Found) -> np.ndarray:
+def _corners(found: VariantResult) -> np.ndarray:
     """Of every voxel in every pose [m], (poses, voxels, corners, dimension)."""
     model, dimension = found.model, found.body.dimension
     present = np.asarray(model.present) > 0
@@ -158,7 +158,9 @@ def _corners(found: Found) -> np.ndarray:
     return np.stack(corners, 2)
 
 
-def _pose(axes: Axes, spec: Reach, found: Found, row: int, view: tuple[int, int, int], limits: np.ndarray) -> None:
+def _pose(
+    axes: Axes, spec: Reach, found: VariantResult, row: int, view: tuple[int, int, int], limits: np.ndarray
+) -> None:
     _obstacles(axes, spec, view, limits)
     corner = 1e3 * _corners(found)[row]
     fluid = np.array([material.fluid is not None for material in found.body.materials.values()])
@@ -186,7 +188,7 @@ def _pose(axes: Axes, spec: Reach, found: Found, row: int, view: tuple[int, int,
     _frame(axes, limits)
 
 
-def _overview(axes: Axes, spec: Reach, found: Found, view: tuple[int, int, int], limits: np.ndarray) -> None:
+def _overview(axes: Axes, spec: Reach, found: VariantResult, view: tuple[int, int, int], limits: np.ndarray) -> None:
     """All targets, and the way to where effectors came."""
     _obstacles(axes, spec, view, limits)
     for effector in range(found.target.shape[1]):

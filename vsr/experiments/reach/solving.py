@@ -46,8 +46,8 @@ class Problem(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Found:
-    """What a variant came to; arrays of numpy, one row a pose: those given first, then those for targets."""
+class VariantResult:
+    """Results of a variant; arrays of numpy, one row a pose: those given first, then those for targets."""
 
     name: str
     """of the variant"""
@@ -176,7 +176,7 @@ def _track(problem: Problem, targets: Array, start: Pose, change: Array, change_
     )
 
 
-def solve(spec: Reach, name: str, body: Body) -> Found:
+def solve(spec: Reach, name: str, body: Body) -> VariantResult:
     """Everything that was asked of one variant."""
     problem = problem_of(spec, body)
     model: Any = problem.given.model
@@ -215,7 +215,7 @@ def _found(
     targets: Array,
     found: Reached | None,
     seconds: float,
-) -> Found:
+) -> VariantResult:
     model: Any = problem.given.model
     none = len(targets)
 
@@ -230,7 +230,7 @@ def _found(
 
     position, pressure, volume, deep, axis = map(np.asarray, jax.jit(jax.vmap(seen))(poses.position, poses.drive))
     shape = (none, len(spec.effectors))
-    return Found(
+    return VariantResult(
         name=name,
         body=body,
         symbols=symbols,

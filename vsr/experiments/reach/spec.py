@@ -1,20 +1,155 @@
-"""What `vsr reach` is asked: a body with chambers, what holds it, what surrounds it, effectors and their targets."""
+"""The description that `vsr reach` reads: a body with chambers, clamps, obstacles, effectors and their targets."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+import itertools
+from abc import abstractmethod
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, ValidationError, model_validator
 
 from vsr.environment import Plane, Sphere
 from vsr.environment.obstacles import ball, plane
-from vsr.experiments.reach.targets import MOST_TARGETS, TARGETS, Point, Target
 from vsr.robot import Body, Material
 from vsr.robot.corners import corner_steps
 from vsr.robot.engine_kinds import ENGINE_KINDS
 from vsr.robot.shape import leaks
 from vsr.spec import Count, FileSpec, OneOf, Real, Seconds, Spec, validation_error
+
+Point = Annotated[tuple[Real, ...], Field(min_length=2, max_length=3)]
+"""[m]; two coordinates in 2-D, three in 3-D, the last one up."""
+MOST_TARGETS = 100_000
+
+
+class Target(Spec):
+    """Shared parts of all targets."""
+
+    moves: ClassVar[bool] = False
+    """whether targets follow each other in time, so that each is reached from the one before"""
+
+    @abstractmethod
+    def at(self, time: np.ndarray) -> np.ndarray:
+        """Targets [m], (targets, dimension); time: of each [s], which only targets that move heed."""
+
+    @property
+    @abstractmethod
+    def dimension(self) -> int:
+        """2 or 3."""
+
+
+class _OfPoints(Target):
+    """A target that is given by points."""
+
+    points: tuple[Point, ...]
+    """[m]"""
+
+    @model_validator(mode="after")
+    def _alike(self) -> _OfPoints:
+        _require_alike(self.points)
+        return self
+
+    @property
+    def dimension(self) -> int:
+        return len(self.points[0])
+
+
+class Points(_OfPoints):
+    """Points, each reached on its own."""
+
+    type: Literal["points"] = "points"
+    points: Annotated[tuple[Point, ...], Field(min_length=1, max_length=MOST_TARGETS)]
+    """[m]"""
+
+    def at(self, time: np.ndarray) -> np.ndarray:
+        return np.array(self.points, float)
+
+
+class Grid(Target):
+    """A grid of points, each reached on its own: what can be reached at all."""
+
+    type: Literal["grid"] = "grid"
+    low: Point
+    """lowest corner [m]"""
+    high: Point
+    """highest corner [m]"""
+    counts: Annotated[tuple[Annotated[Count, Field(ge=1, le=1000)], ...], Field(min_length=2, max_length=3)]
+    """points along each axis"""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Grid:
+        if not len(self.low) == len(self.high) == len(self.counts):
+            raise ValueError(
+                f"low, high and counts have {len(self.low)}, {len(self.high)}, {len(self.counts)} parts: give as many"
+            )
+        if np.prod(self.counts) > MOST_TARGETS:
+            raise ValueError(f"{np.prod(self.counts)} points; at most {MOST_TARGETS}")
+        return self
+
+    @property
+    def dimension(self) -> int:
+        return len(self.low)
+
+    def at(self, time: np.ndarray) -> np.ndarray:
+        axes = [np.linspace(*ends) for ends in zip(self.low, self.high, self.counts, strict=True)]
+        return np.array(list(itertools.product(*axes)))
+
+
+class Path(_OfPoints):
+    """A target that moves evenly along straight lines from point to point."""
+
+    type: Literal["path"] = "path"
+    moves: ClassVar[bool] = True
+    points: Annotated[tuple[Point, ...], Field(min_length=2, max_length=MOST_TARGETS)]
+    """[m]"""
+
+    def at(self, time: np.ndarray) -> np.ndarray:
+        corners = np.array(self.points, float)
+        far = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(corners, axis=0), axis=1))])
+        share = time / max(time[-1], 1e-12) * far[-1]
+        return np.stack([np.interp(share, far, column) for column in corners.T], 1)
+
+
+class Sinusoid(Target):
+    """A target that moves as center + amplitude sin(2 π (frequency t + phase)), axis by axis."""
+
+    type: Literal["sinusoid"] = "sinusoid"
+    moves: ClassVar[bool] = True
+    center: Point
+    """[m]"""
+    amplitude: Point
+    """[m]"""
+    frequency: Annotated[Real, Field(gt=0)] = 1.0
+    """[Hz]"""
+    phase: Point | None = None
+    """of each axis, in periods; none if absent"""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Sinusoid:
+        for name in ("amplitude", "phase"):
+            value = getattr(self, name)
+            if value is not None and len(value) != len(self.center):
+                raise ValueError(f"{name} has {len(value)} parts and center {len(self.center)}: give as many")
+        return self
+
+    @property
+    def dimension(self) -> int:
+        return len(self.center)
+
+    def at(self, time: np.ndarray) -> np.ndarray:
+        phase = np.zeros(self.dimension) if self.phase is None else np.array(self.phase)
+        turn = 2 * np.pi * (self.frequency * time[:, None] + phase)
+        return np.array(self.center) + np.array(self.amplitude) * np.sin(turn)
+
+
+def _require_alike(points: tuple[tuple[float, ...], ...]) -> None:
+    if len({len(point) for point in points}) > 1:
+        raise ValueError("some points have two coordinates and others three: give all as many")
+
+
+TARGETS: dict[str, type[Target]] = {"points": Points, "grid": Grid, "path": Path, "sinusoid": Sinusoid}
+"""By their type."""
+
 
 Side = Literal["left", "right", "front", "back", "bottom", "top"]
 SIDES: dict[Side, tuple[int, int]] = {
@@ -107,9 +242,9 @@ class Reach(FileSpec):
     gravity: Annotated[Real, Field(ge=0)] = 9.81
     """downwards [m/s²]"""
     obstacles: tuple[Annotated[Any, OneOf(OBSTACLES)], ...] = ()
-    """what the body cannot enter"""
+    """obstacles that the body cannot enter"""
     effectors: tuple[Effector, ...] = ()
-    """what is brought to targets"""
+    """effectors that are brought to targets"""
     poses: dict[str, dict[str, Real]] = Field(default_factory=dict)
     """equilibria under given drives besides: by name, for every symbol of a fluid its pressure [Pa], or the volume
     added over that at rest"""
@@ -173,7 +308,7 @@ class Reach(FileSpec):
         return Body.model_validate(plain)
 
     def anchored(self) -> np.ndarray:
-        """True for corners whose node is held, (corners, *cells)."""
+        """True for corners whose node is clamped, (corners, *cells)."""
         cells, dimension = self.body.cells.shape, self.body.dimension
         clamped = np.zeros((2**dimension, *cells), bool)
         for side in self.clamped:
@@ -200,7 +335,7 @@ class Reach(FileSpec):
             found.append((("body", "materials"), "actuation by force has no energy; use area"))
         if not (self.anchored() & self.body.present).any():
             found.append(
-                (("clamped",), f"no voxel lies at the {' or '.join(self.clamped)} of the grid, so nothing is held")
+                (("clamped",), f"no voxel lies at the {' or '.join(self.clamped)} of the grid, so nothing is clamped")
             )
         if self.body.dimension == 2 and {"front", "back"} & set(self.clamped):
             found.append((("clamped",), "a 2-D body has no front and back; choose from left, right, bottom, top"))
@@ -266,7 +401,7 @@ class Reach(FileSpec):
             found += [
                 (("poses", name, one), f"no fluid has this symbol; allowed: {', '.join(symbols)}") for one in wrong
             ]
-            found += [(("poses", name), f"nothing is said of {', '.join(missing)}")] if missing else []
+            found += [(("poses", name), f"there is no value for {', '.join(missing)}")] if missing else []
             found += self._beyond(name, drives)
         return found
 

@@ -1,4 +1,4 @@
-"""All that a report says about a run, gathered from its folder; it also says what is missing."""
+"""The data of a run's report, gathered from its folder, and a list of missing parts."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from vsr.experiments.experiment import Experiment
 from vsr.experiments.formatting import count
 from vsr.experiments.storage.checkpoints import newest_generation
 from vsr.experiments.storage.lineage import Descent, descent_of_best, read_lineage
-from vsr.experiments.storage.provenance import Making, making
+from vsr.experiments.storage.provenance import Provenance, making
 from vsr.experiments.storage.robots import BEST, load_robot, robot_file
 from vsr.experiments.storage.run_folder import is_being_written
 from vsr.experiments.storage.runs import Run, kept_measure, leading
 from vsr.scene import Scene
 
 MANY = 4
-"""Files that are named; of more it is said that there are others."""
+"""Files that are listed by name; further ones are only counted."""
 
 
 @dataclass(frozen=True)
 class Findings:
-    """What is known of one run."""
+    """Data of one run."""
 
     run: Run
     label: str
-    """what to call it among others"""
+    """its name among others"""
     state: str
     """whether it is finished"""
     resume: str
@@ -44,7 +44,7 @@ class Findings:
     have found better ones"""
     descent: Descent | None
     """of the best seed's best robot"""
-    making: Making
+    making: Provenance
     warnings: tuple[str, ...]
 
     @property

@@ -8,15 +8,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from vsr.drawing.painter import Look
-from vsr.experiments.formatting import count, number, volume
+from vsr.experiments.formatting import UNITS, count, number, volume
 from vsr.experiments.play.page import page as viewer_page
-from vsr.experiments.play.recordings import RecordedRobot, record_robot
-from vsr.experiments.play.sources import Source
+from vsr.experiments.play.recordings import RecordedRobot, Source, record_robot
 from vsr.experiments.plot.comparison import Comparison, clearest, compare
 from vsr.experiments.report import charts, sections
 from vsr.experiments.report.findings import Findings
-from vsr.experiments.report.markup import Content, Markup, command, joined, table, tag
-from vsr.experiments.units import UNITS
+from vsr.experiments.report.markup import Content, Markup, command, join_html, table, tag
 
 ASSETS = Path(__file__).parent / "assets"
 MOST_SECONDS = 20.0
@@ -35,7 +33,7 @@ def report_page(runs: Sequence[Findings]) -> str:
         robots = beside.submit(_record, runs)
         body = _one(runs[0], robots) if len(runs) == 1 else _several(runs, robots)
     fields = {
-        "TITLE": joined([title]),
+        "TITLE": join_html([title]),
         "STYLE": (ASSETS / "report.css").read_text(encoding="utf-8"),
         "HEAD": _head(runs, title),
         "BODY": body,
@@ -47,7 +45,7 @@ def report_page(runs: Sequence[Findings]) -> str:
 
 def _head(runs: Sequence[Findings], title: str) -> Markup:
     states = [_state(run, "" if len(runs) == 1 else f"{run.label}: ") for run in runs]
-    return joined([tag("h1", title), *states])
+    return join_html([tag("h1", title), *states])
 
 
 def _state(found: Findings, before: str = "") -> Markup:
@@ -60,7 +58,7 @@ def _one(found: Findings, robots: Robots) -> Markup:
     charted = _parts(found, "c")
     parts: list[tuple[str, Content]] = [("Best robot", viewer([found], robots.result())), *charted]
     inside = [_section(heading, content, 2, _slug(heading)) for heading, content in parts]
-    return joined(
+    return join_html(
         [_contents([heading for heading, _ in parts]), _section("Summary", sections.summary(found), 2), *inside]
     )
 
@@ -71,7 +69,7 @@ def _several(runs: Sequence[Findings], robots: Robots) -> Markup:
     for place, found in enumerate(runs):
         inside = [_section("Summary", sections.summary(found), 3)]
         inside += [_section(heading, content, 3) for heading, content in _parts(found, f"r{place}c")]
-        of_runs.append(_section(found.label, joined([_state(found), *inside]), 2, _slug(f"run {place}")))
+        of_runs.append(_section(found.label, join_html([_state(found), *inside]), 2, _slug(f"run {place}")))
     parts = [
         _section("Comparison", _comparison(runs), 2, _slug("Comparison")),
         _section("Best robots", viewer(runs, robots.result()), 2, _slug("Best robots")),
@@ -79,11 +77,11 @@ def _several(runs: Sequence[Findings], robots: Robots) -> Markup:
     ]
     links = [("Comparison", _slug("Comparison")), ("Best robots", _slug("Best robots"))]
     links += [(name, _slug(f"run {place}")) for place, name in enumerate(names)]
-    return joined([_links(links), *parts])
+    return join_html([_links(links), *parts])
 
 
 def _parts(found: Findings, name: str) -> list[tuple[str, Content]]:
-    """Headings and contents of what there is to say about a run; name: before those of pictures."""
+    """Headings and contents of a run's sections; name: prefix of its pictures' names."""
     parts = [(heading, part(found, f"{name}{place}")) for place, (heading, part) in enumerate(sections.PARTS)]
     return [(heading, content) for heading, content in parts if content is not None]
 
@@ -94,7 +92,7 @@ def _comparison(runs: Sequence[Findings]) -> Markup:
     caption = "Best so far: median over seeds" + (
         ", band of one standard deviation." if any(len(found.experiment.seeds) > 1 for found in runs) else "."
     )
-    return joined(
+    return join_html(
         [
             tag("ul", *(tag("li", f"warning: {warning}") for warning in comparison.warnings), class_="warnings")
             if comparison.warnings
@@ -146,7 +144,7 @@ def _pairs(comparison: Comparison) -> Markup:
 def viewer(runs: Sequence[Findings], robots: Sequence[RecordedRobot]) -> Markup:
     """The best robots, simulated again, in a frame that holds its own page."""
     if not robots:
-        return joined(
+        return join_html(
             tag("p", found.absence if len(runs) == 1 else f"{found.label}: {found.absence}") for found in runs
         )
     look = Look(palette="original")
@@ -157,11 +155,11 @@ def viewer(runs: Sequence[Findings], robots: Sequence[RecordedRobot]) -> Markup:
         loading="lazy",
         class_="viewer" if len(robots) == 1 else "viewer tall",
     )
-    return joined([frame, _measured_again(_with_robots(runs), robots), *map(_chambers, robots, range(len(robots)))])
+    return join_html([frame, _measured_again(_with_robots(runs), robots), *map(_chambers, robots, range(len(robots)))])
 
 
 def _chambers(robot: RecordedRobot, place: int) -> Markup | None:
-    """What the fluid in a robot does; place: among the robots shown."""
+    """Motion of the fluid in a robot; place: among the robots shown."""
     chambers = robot.recording.chambers
     if chambers is None:
         return None
@@ -211,7 +209,7 @@ def _measured_again(shown: Sequence[Findings], robots: Sequence[RecordedRobot]) 
     left = len(shown) - len(robots)
     if left:
         lines.append(f"The best of {left} more runs are not shown; vsr play shows any.")
-    return joined([tag("p", line, class_="note") for line in lines])
+    return join_html([tag("p", line, class_="note") for line in lines])
 
 
 def _section(heading: str, content: Content, level: int, id: str | None = None) -> Markup:

@@ -1,4 +1,4 @@
-"""What a report says of archives and fronts: how they grew, and what they hold in the end."""
+"""Report sections of archives and fronts: their growth, and their final contents."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from vsr.experiments.config.problems import UserError
 from vsr.experiments.plot.archives import draw_front, draw_map
 from vsr.experiments.report import charts
 from vsr.experiments.report.findings import Findings
-from vsr.experiments.report.markup import Content, Markup, joined, tag
-from vsr.experiments.report.svg import inline, page_style
+from vsr.experiments.report.markup import Content, Markup, inline, join_html, page_style, tag
 from vsr.experiments.storage.archives import ArchiveRead, FrontRead, read_archives, read_front
 from vsr.experiments.storage.run_folder import ARCHIVE
 
@@ -29,11 +28,11 @@ def searches(found: Findings, name: str) -> Markup | None:
     maps = _maps(found, name)
     if not curves and not maps:
         return None
-    return joined([tag("div", *curves, class_="pair") if curves else None, *maps])
+    return join_html([tag("div", *curves, class_="pair") if curves else None, *maps])
 
 
 def _kinds(found: Findings) -> dict[str, list[str]]:
-    """Names of figures by what they are of, whatever the archive."""
+    """Names of metrics by kind, for any archive."""
     kinds: dict[str, list[str]] = {}
     for name in found.run.metrics:
         kinds.setdefault(name.rpartition(".")[2], []).append(name)

@@ -1,4 +1,4 @@
-"""What a report says about one run, part by part."""
+"""The sections of a run's report."""
 
 from __future__ import annotations
 
@@ -12,19 +12,18 @@ from typing import Any
 import numpy as np
 
 from vsr.experiments.experiment import Experiment
-from vsr.experiments.formatting import clock, count, number
+from vsr.experiments.formatting import UNITS, clock, count, number
 from vsr.experiments.plot.comparison import describe
 from vsr.experiments.refine import Robustness, head, rows, stored_refinement
 from vsr.experiments.refine import summary as summary_of
 from vsr.experiments.report import charts
-from vsr.experiments.report.bodies import draw_body, materials_key, room_for
+from vsr.experiments.report.charts import draw_body, materials_key, room_for
 from vsr.experiments.report.findings import Findings
-from vsr.experiments.report.markup import Content, Markup, code, commands, facts, joined, table, tag
+from vsr.experiments.report.markup import Content, Markup, code, commands, facts, join_html, table, tag
 from vsr.experiments.report.searches import searches
 from vsr.experiments.storage.lineage import Ancestor
 from vsr.experiments.storage.provenance import PACKAGES
 from vsr.experiments.storage.runs import Run
-from vsr.experiments.units import UNITS
 from vsr.physics.failure import REASONS
 
 MOST_BODIES = 12
@@ -60,7 +59,7 @@ def summary(found: Findings) -> Markup:
         ("genes of a robot", _genes_in_words(experiment)),
         ("time for generations", clock(found.making.seconds)),
     ]
-    return joined([facts(pairs), warnings_of(found)])
+    return join_html([facts(pairs), warnings_of(found)])
 
 
 def _body_in_words(experiment: Experiment) -> str:
@@ -84,7 +83,7 @@ def _genes_in_words(experiment: Experiment) -> str:
 
 
 def warnings_of(found: Findings) -> Markup | None:
-    """What could not be read."""
+    """Parts that could not be read."""
     if not found.warnings:
         return None
     return tag("ul", *(tag("li", f"warning: {warning}") for warning in found.warnings), class_="warnings")
@@ -165,7 +164,7 @@ def bodies(found: Findings) -> Markup:
     if len(order) > len(drawn) and not fixed:
         notes.append(f"The best {len(drawn)} of {len(order)} seeds are shown.")
     first = found.robots[order[0]].robot.body
-    return joined(
+    return join_html(
         [
             *(tag("p", note) for note in notes),
             tag("div", *drawn, class_="bodies"),
@@ -193,7 +192,7 @@ def diversity(found: Findings, name: str) -> Markup:
     missing = None
     if np.isnan(run.spread).any():
         missing = tag("p", "Generations made by a version that did not write it down are left out.")
-    return joined([tag("div", *parts, class_="pair"), note, missing])
+    return join_html([tag("div", *parts, class_="pair"), note, missing])
 
 
 def descent(found: Findings, name: str) -> Markup:
@@ -225,7 +224,7 @@ def descent(found: Findings, name: str) -> Markup:
         f"{count(len(better))} of them {'was' if len(better) == 1 else 'were'} better than their parent.{until}"
     )
     chart = charts.descent_chart(found.run, found.best, way, name)
-    return joined(
+    return join_html(
         [
             tag("p", text),
             tag(
@@ -276,7 +275,7 @@ def failures(found: Findings, name: str) -> Markup:
         f"{count(total)} of {count(robots)} robots failed ({100 * total / robots:.2g} %){_reasons(run)}. "
         "They count as worst."
     )
-    return joined([tag("p", text), _figure(charts.failures_chart(run, name), "Failed robots in each generation.")])
+    return join_html([tag("p", text), _figure(charts.failures_chart(run, name), "Failed robots in each generation.")])
 
 
 def _reasons(run: Run) -> str:
@@ -287,7 +286,7 @@ def _reasons(run: Run) -> str:
 
 
 def robustness(found: Findings, name: str) -> Markup:
-    """What is left of the best robots with smaller time steps, if `vsr refine` was asked."""
+    """Fitness that the best robots keep with smaller time steps, if `vsr refine` has been run."""
     ask = tag("p", "How much of this is left with smaller time steps, other trials and slightly different materials? ",
               tag("code", f"vsr refine {shlex.quote(str(found.run.path))}"), " finds out.")  # fmt: skip
     stored = stored_refinement(found.run)
@@ -303,7 +302,7 @@ def robustness(found: Findings, name: str) -> Markup:
         "that failed or are below 80 % of the first median. Most changed: what is "
         "left, farthest from 100 %, when frequency changes by 1 %, damping or friction by 2 %"
     )
-    return joined([tag("p", summary_of(known) + "."), table(caption, head(known), rows(robots, known))])
+    return join_html([tag("p", summary_of(known) + "."), table(caption, head(known), rows(robots, known))])
 
 
 def settings(found: Findings) -> Markup:
@@ -313,7 +312,7 @@ def settings(found: Findings) -> Markup:
         file = found.robot_file(found.best)
         robot = tag("p", download(file.read_text(encoding="utf-8"), "best.yaml", "save the best robot"), ": ",
                     tag("code", "vsr simulate best.yaml"), class_="save")  # fmt: skip
-    return joined(
+    return join_html(
         [
             tag("details", tag("summary", "Every value of the experiment"), code(found.config.rstrip().split("\n"))),
             tag("p", download(found.config, "config.yaml", "save the settings"), ": ",
@@ -332,7 +331,7 @@ def download(text: str, name: str, words: str) -> Markup:
 def versions(found: Findings) -> Markup:
     """With what, where and when it was made."""
     if not found.making.sessions:
-        return tag("p", "The run folder does not say how it was made: meta.json is corrupted or lists no start.")
+        return tag("p", "The origin of this run is not known: meta.json is corrupted or lists no session.")
     rows = []
     for start in found.making.sessions:
         packages = start.get("packages")
@@ -352,11 +351,11 @@ def versions(found: Findings) -> Markup:
     head = ("from generation", "time", "device", "machine", "python", *PACKAGES, "commit", "compiled in")
     plus = any(str(start.get("commit")).endswith("+") for start in found.making.sessions)
     note = tag("p", "A + after a commit: the source had been changed since.") if plus else None
-    return joined([table("Starts of this run", head, rows), note])
+    return join_html([table("Sessions of this run", head, rows), note])
 
 
 def _device(start: dict[str, Any]) -> str:
-    """As 'cpu, 2 of them'; what a start does not say is left out."""
+    """As 'cpu, 2 of them'; unknown parts are left out."""
     platform, _, kind = str(start.get("device") or "").partition(": ")
     name = platform if kind in ("", platform) else f"{platform}: {kind}"
     many = start.get("devices")
@@ -393,7 +392,7 @@ def reproduce(found: Findings) -> Markup:
     changed = str(first.get("commit") or "").endswith("+")
     warning = "The source had been changed since that commit, which alone may not give the same run."
     made_by = [str(start["command"]) for start in sessions if start.get("command")]
-    return joined(
+    return join_html(
         [
             tag("p", "The same run once more; it is the same bit for bit on the same device with the same versions:")
             if pinned
@@ -404,7 +403,7 @@ def reproduce(found: Findings) -> Markup:
             ),
             commands(lines),
             tag("p", warning, class_="note") if changed else None,
-            joined([tag("p", "It was made by:"), commands(made_by)]) if made_by else None,
+            join_html([tag("p", "It was made by:"), commands(made_by)]) if made_by else None,
             tag("p", "More of it:"),
             commands([f"vsr play {run}", f"vsr plot {run} --out curves.pdf", f"vsr report {run}"]),
         ]

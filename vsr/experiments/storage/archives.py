@@ -1,4 +1,4 @@
-"""What a run keeps besides its best robots: archives of elites, and Pareto fronts."""
+"""Archives of elites and Pareto fronts of a run."""
 
 from __future__ import annotations
 
@@ -131,5 +131,5 @@ def _read(run: Path) -> dict[str, np.ndarray]:
 
 @lru_cache(maxsize=1)
 def _arrays_of(file: Path, modified: int, size: int) -> Stored:
-    """One file has all seeds: whoever reads them one after the other reads it once. Raises Damaged."""
+    """One file has all seeds, and is read once for all of them. Raises CorruptFileError."""
     return read_arrays(file)

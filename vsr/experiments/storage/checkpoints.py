@@ -33,7 +33,7 @@ class Checkpoint:
     searches: tuple[Any, ...] | None = None
     """None for the beginning"""
     label: dict[str, Any] = field(default_factory=dict)
-    """what was known when it was written: `generation`, `experiment` (fingerprint of the settings), `plugins` (their
+    """state when it was written: `generation`, `experiment` (fingerprint of the settings), `plugins` (their
     digests), `lineage` (check sum of the newest piece)"""
     skipped: tuple[str, ...] = ()
     """newer ones that could not be used, with the reason"""
@@ -98,7 +98,7 @@ def load_checkpoint(folder: Path, like: Any, seeds: int, experiment: str | None 
 
 
 def _check_label(path: Path, label: dict[str, Any], experiment: str | None) -> None:
-    """Raise Damaged for a checkpoint that stands in another's place."""
+    """Raise CorruptFileError for a checkpoint that stands in another's place."""
     generation, made_with = label.get("generation"), label.get("experiment")
     if generation != int(path.stem):
         raise CorruptFileError(path, f"it is the checkpoint of generation {generation}, copied or renamed")

@@ -21,7 +21,7 @@ import numpy as np
 
 from vsr.arrays import CorruptFileError, packed, read_regular
 from vsr.experiments.config.problems import UserError
-from vsr.experiments.stopping import removed_if_stopped
+from vsr.experiments.stopping import remove_on_interrupt
 
 TEMPORARY = ".partial"
 """How the name of a file that is still being written ends."""
@@ -106,7 +106,7 @@ def write_atomically(path: Path, write: Callable[[IO[bytes]], None]) -> None:
     """Let `write` fill a file that appears under its name only when it is whole and on disk."""
     partial = path.with_name(f"{path.name}.{os.getpid()}{TEMPORARY}")  # another process may write the same file
     try:
-        with removed_if_stopped(partial):
+        with remove_on_interrupt(partial):
             with open_new(partial) as file:
                 write(file)
                 file.flush()
@@ -120,14 +120,14 @@ def write_atomically(path: Path, write: Callable[[IO[bytes]], None]) -> None:
 
 
 @contextlib.contextmanager
-def replacing(target: Path) -> Iterator[Path]:
+def replace_when_closed(target: Path) -> Iterator[Path]:
     """Another name to write under, with the same ending; the file gets its own when it is whole.
 
     For what others write; raises UserError if the disk is full or may not be written to.
     """
     partial = target.with_name(f".{target.stem}.{os.getpid()}.partial{target.suffix}")
     try:
-        with removed_if_stopped(partial):
+        with remove_on_interrupt(partial):
             open_new(partial).close()
             yield partial
             partial.replace(target)
@@ -176,7 +176,7 @@ def write_checked_json(path: Path, value: dict[str, Any]) -> None:
 
 
 def read_checked_json(path: Path) -> dict[str, Any]:
-    """What a file of `write_checked_json` holds; raises Damaged."""
+    """Contents of a file of `write_checked_json`; raises CorruptFileError."""
     data = read_regular(path, MOST_JSON)
     try:
         value = json.loads(data)
@@ -201,7 +201,7 @@ def json_line(row: dict[str, Any]) -> str:
 
 
 def parse_json_line(line: bytes) -> dict[str, Any] | None:
-    """What a line of `json_line` holds, without its end; None for a corrupted one."""
+    """Contents of a line of `json_line`, without its end; None for a corrupted one."""
     text, mark, given = line.rpartition(BEFORE_CRC)
     if not mark or given != f'{zlib.crc32(text):08x}"}}'.encode():
         return None

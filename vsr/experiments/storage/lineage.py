@@ -1,4 +1,4 @@
-"""Who came from whom: the lineage that a run keeps, and the way from its founders to its best robot."""
+"""The lineage of a run: parents of all individuals, and the path from its founders to its best robot."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def piece_files(run: Path) -> list[Path]:
 
 
 def read_piece(file: Path, seeds: int) -> Piece:
-    """One file; raises Damaged if it is not whole, or not what its name says."""
+    """One file; raises CorruptFileError if it is incomplete, or does not match its name."""
     stored = read_arrays(file)
     first = _checked_first(file, stored.label)
     shapes = {array.shape[:2] for array in stored.arrays.values()}
@@ -107,9 +107,9 @@ def read_pieces(run: Path, seeds: int) -> tuple[list[Piece], list[str]]:
 
 
 def check_lineage(run: Path, done: int, experiment: str, newest: str | None) -> tuple[list[str], str | None]:
-    """What is corrupted or missing of the lineage of a number of generations, and the check sum of its last piece.
+    """Corrupted or missing parts of the lineage of a number of generations, and the check sum of its last piece.
 
-    experiment: fingerprint of the run's settings; newest: check sum of the last piece, where the checkpoint tells it.
+    experiment: fingerprint of the run's settings; newest: check sum of the last piece, where the checkpoint has it.
     """
     files = [file for file in piece_files(run) if int(file.stem) < done]
     ends = [*(int(file.stem) for file in files[1:]), done]
@@ -156,7 +156,7 @@ def _check_order(file: Path, label: dict[str, Any], before: str | None) -> None:
 
 
 def read_lineage(run: Path, index: int, seeds: int, saved: int = 0) -> tuple[Lineage | None, list[str]]:
-    """What is kept of the seed of this index, from the first generation on, and what could not be read.
+    """Lineage of the seed of this index, from the first generation on, and the parts that could not be read.
 
     seeds: how many the run has; saved: generations of its newest checkpoint, whose lineage is written before it. None
     if not even the first generation is kept.

@@ -23,7 +23,7 @@ from vsr.experiments.storage.statistics import STATISTICS, read_statistics
 
 PACKAGES = ("vsr", "jax", "jaxlib", "numpy")
 SHAPE_DIGITS = ("device", "devices", "machine", "python", "packages", "commit", "flags", "code_generator")
-"""What of a start can change the last digits of results."""
+"""Properties of a session that can change the last digits of results."""
 FLAGS = ("XLA_FLAGS", "JAX_PLATFORMS", "JAX_ENABLE_X64", "CUDA_VISIBLE_DEVICES", "JAX_DEFAULT_MATMUL_PRECISION")
 
 
@@ -47,7 +47,7 @@ def describe_session(generation: int) -> dict[str, Any]:
 
 
 def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """What differs between two trials that can change the last digits of results."""
+    """Differences between two sessions that can change the last digits of results."""
     return [f"{name} was {old.get(name)}, is {new[name]}" for name in SHAPE_DIGITS if old.get(name) != new[name]]
 
 
@@ -80,32 +80,32 @@ def commit() -> str | None:
 
 
 @dataclass(frozen=True)
-class Making:
+class Provenance:
     """How a run was made."""
 
     sessions: tuple[dict[str, Any], ...]
-    """as the run folder tells them"""
+    """as the run folder lists them"""
     seconds: float
     """all generations together, without compiling and without what was lost in kills [s]"""
     warnings: tuple[str, ...] = ()
-    """what could not be read"""
+    """files that could not be read"""
 
     @property
     def compiling(self) -> float:
-        """All starts together [s]; a start that was killed while it compiled is not counted."""
+        """All sessions together [s]; a session that was killed while it compiled is not counted."""
         known = (start.get("compile_seconds") for start in self.sessions)
         return sum(seconds for seconds in known if isinstance(seconds, int | float))
 
 
-def making(run: Path) -> Making:
-    """What a run folder tells about how it was made."""
+def making(run: Path) -> Provenance:
+    """The provenance of a run, from its folder."""
     meta, fault = read_meta(run)
     sessions = meta["sessions"]
     if not sessions:
         fault = (
             f"{fault or f'{run / META}: it reports no start'}; versions, device and command of this run are not known"
         )
-    return Making(tuple(sessions), _seconds(run / STATISTICS), (fault,) if fault else ())
+    return Provenance(tuple(sessions), _seconds(run / STATISTICS), (fault,) if fault else ())
 
 
 def _seconds(file: Path) -> float:

@@ -1,4 +1,4 @@
-"""What is written again when a run goes on: statistics and files of best robots that were lost or changed."""
+"""Repair of a run that goes on: lost or changed statistics and files of best robots are written again."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _from_lineage(
 ) -> Iterator[tuple[int, tuple[float, float, int, int]]]:
     """Best, median, failed and best_id of every generation of a seed, given by its index.
 
-    said: fitness of best robots by id, as statistics have it.
+    said: fitness of best robots by id, from statistics.
     """
     population_size, fitness_of = experiment.optimizer.population_size, dict(said)
     best_ids = [piece.arrays["best_id"][index] for piece in pieces]
@@ -94,7 +94,7 @@ def _from_lineage(
         fitness_of.update((int(id), float(value)) for id, value in found)
     keeps_the_fittest = (
         getattr(type(experiment.optimizer), "tell", None) is Generational.tell
-    )  # so lineage tells who survives
+    )  # so lineage decides who survives
     survivors: np.ndarray | None = np.zeros(0, np.float32) if keeps_the_fittest else None
     following = 0
     for piece in pieces:

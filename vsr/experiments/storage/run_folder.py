@@ -93,7 +93,7 @@ class RunStatus:
     last_piece: str | None
     """check sum of the newest piece of lineage before the checkpoint, where it is known"""
     warnings: tuple[str, ...]
-    """what is corrupted or lost"""
+    """corrupted or lost parts"""
 
     @property
     def done(self) -> int:
@@ -108,7 +108,7 @@ class RunStatus:
 
 
 @contextlib.contextmanager
-def reporting_write_faults(path: Path) -> Iterator[None]:
+def explain_write_errors(path: Path) -> Iterator[None]:
     """A disk that is full or may not be written to is reported in one line."""
     try:
         yield
@@ -131,7 +131,7 @@ class RunFolder:
         self._begun = experiment.to_plain()
         """the settings as they were when the run began"""
         self._label: dict[str, Any] = {}
-        """what checkpoints and pieces of lineage say of the run"""
+        """the run's label in checkpoints and pieces of lineage"""
         self._plugins: dict[str, str] = {}
         self._last_piece: str | None = None
         """check sum of the newest piece of lineage"""
@@ -147,7 +147,7 @@ class RunFolder:
 
     def create(self, meta: dict[str, Any], sources: Sources) -> None:
         """Make a new run where `is_free` holds."""
-        with reporting_write_faults(self.path):
+        with explain_write_errors(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
             self.lock()
             self.write_meta(meta)
@@ -174,7 +174,7 @@ class RunFolder:
 
     def reopen(self, standing: RunStatus, sources: Sources) -> list[str]:
         """Make a run ready to go on; returns what had to be dropped or was fixed."""
-        with reporting_write_faults(self.path):
+        with explain_write_errors(self.path):
             remove_leftovers(self.path)
             for piece in piece_files(self.path):
                 if int(piece.stem) >= standing.done:
@@ -189,7 +189,7 @@ class RunFolder:
         """Write again what was lost of the generations done and can be made again; returns what that was."""
         settings, warnings = standing.settings, list[str]()
         self._begun, self._label = settings.begun, {"experiment": settings.fingerprint}
-        with reporting_write_faults(self.path):
+        with explain_write_errors(self.path):
             if settings.config_fault:
                 kept = set_aside(self.path / CONFIG)
                 write_text(self.path / CONFIG, config_text(settings.begun, self.experiment))
@@ -209,7 +209,7 @@ class RunFolder:
         """Append one generation's statistics; its lineage is kept until the next checkpoint."""
         self._lineage.append((generation, stats))
         self._unsaved += sum(np.asarray(getattr(stats, name)).nbytes for name in ARRAYS)
-        with reporting_write_faults(self.path):
+        with explain_write_errors(self.path):
             if self._statistics is None or self._header is None:
                 self._statistics, self._header = self._open_statistics(tuple(stats.metrics))
             self._statistics.write(record_of(self._header, generation, stats, seconds))
@@ -217,7 +217,7 @@ class RunFolder:
 
     def checkpoint(self, generations: int, searches: tuple[Any, ...]) -> None:
         """Make all that was recorded durable, then write the checkpoint after a number of generations."""
-        with reporting_write_faults(self.path):
+        with explain_write_errors(self.path):
             if self._statistics is not None:
                 os.fsync(self._statistics.fileno())
             if self._lineage:
@@ -236,7 +236,7 @@ class RunFolder:
 
     def write_meta(self, meta: dict[str, Any]) -> None:
         """Replace what is known about the run; the settings are added."""
-        with reporting_write_faults(self.path):
+        with explain_write_errors(self.path):
             known = {**meta, "experiment": current(self._begun, self.experiment)}
             write_checked_json(self.path / META, {"kind": KIND, "format": FORMAT, **known})
 
@@ -249,7 +249,7 @@ class RunFolder:
 
     def lock(self) -> None:
         """Keep other processes from writing; raises UserError if one already does."""
-        with reporting_write_faults(self.path):
+        with explain_write_errors(self.path):
             refuse_links(self.path)
             self._lock = open_own(self.path / LOCK, "a")
         try:
@@ -269,7 +269,7 @@ class RunFolder:
             write_bytes(file, header_of(self.experiment, fingerprint(self._begun)).line())
 
     def _open_statistics(self, metrics: tuple[str, ...]) -> tuple[IO[bytes], Header]:
-        """The file to append to, with these figures of the search among its columns."""
+        """The file to append to, with these metrics of the search among its columns."""
         file, header = self.path / STATISTICS, header_of(self.experiment, fingerprint(self._begun), metrics)
         found = read_statistics(file)
         if found.header != header:

@@ -30,7 +30,7 @@ NOTHING = "no generation is finished yet"
 
 @dataclass(frozen=True)
 class Curves(Displayed):
-    """What a run came to so far, from its statistics alone: no code that it brings along is needed."""
+    """Results of a run so far, from its statistics alone: none of its plugins is needed."""
 
     path: Path
     header: Header
@@ -57,7 +57,7 @@ class Curves(Displayed):
     """metrics that the search reports about itself, by name, such as coverage of archives; not a number where there is
     none, (seeds, generations)"""
     warnings: tuple[str, ...] = ()
-    """what could not be read, was lost or was changed"""
+    """parts that could not be read, were lost or were changed"""
 
     @property
     def name(self) -> str:
@@ -130,7 +130,7 @@ def read_curves(path: str | Path) -> Curves:
 
 
 def read_run(path: str | Path) -> Run:
-    """Read a run's statistics and settings; raises UserError, or NeedsPlugins if code that it brings is not to run."""
+    """Read a run's statistics and settings; raises UserError, or PluginRequiredError if its plugins may not run."""
     check_run(Path(path))
     settings, curves = read_settings(Path(path)), read_curves(path)
     known = {one.name: getattr(curves, one.name) for one in fields(curves)}
@@ -138,7 +138,7 @@ def read_run(path: str | Path) -> Run:
 
 
 def losses_of(path: Path, found: Statistics) -> list[str]:
-    """What is to be said of statistics that are not whole."""
+    """Warnings about incomplete statistics."""
     file, warnings, saved = path / STATISTICS, [], newest_generation(path)
     if found.corrupted:
         warnings.append(f"{file}: {in_ranges('generation', found.corrupted)} corrupted; {rebuilt_by(path)}")
@@ -151,7 +151,7 @@ def losses_of(path: Path, found: Statistics) -> list[str]:
 
 
 def rebuilt_by(path: Path) -> str:
-    """What helps where statistics are lost."""
+    """Advice where statistics are lost."""
     return f"vsr evolve {shlex.quote(str(path))} --resume rebuilds statistics from lineage/"
 
 
@@ -183,11 +183,11 @@ def _cell(value: float) -> str:
 
 
 SIX_DIGITS = 1e-5
-"""How far what files say may be from what statistics say of the same robot, relatively."""
+"""Largest relative difference between a robot's score in its file and in the statistics."""
 
 
 def kept_measure(run: Run, index: int) -> float | None:
-    """What the kept robot of a seed, given by its index, reached; None without a file."""
+    """Score of the stored robot of a seed, given by its index; None without a file."""
     file, last = robot_file(run.path, run.experiment.seeds[index]), float(run.best[index, -1])
     if not file.is_file():
         return None
@@ -206,7 +206,7 @@ def leading(run: Run) -> int:
 def trust_plugins(given: Iterable[str | Path]) -> None:
     """Run the plugins of run folders and files, so that all that is read of them from now on is read as a whole.
 
-    What is not there is left to those who read it.
+    Missing parts are left to the readers.
     """
     for path in map(Path, given):
         if path.is_file():

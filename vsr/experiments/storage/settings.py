@@ -1,7 +1,7 @@
-"""What a run was made with, and the integrity of it.
+"""The settings of a run, and their integrity.
 
 config.yaml is for people; meta.json repeats it and carries a check sum; every checkpoint and every piece of lineage
-names the settings it was made with by their fingerprint. So a changed file is told from the run's own, and a lost one
+names the settings it was made with by their fingerprint. So a changed file is detected, and a lost one
 is written again.
 """
 
@@ -26,9 +26,9 @@ from vsr.experiments.storage.files import digest_of, read_checked_json, refuse_l
 
 CONFIG, META = "config.yaml", "meta.json"
 KIND, FORMAT = "run", 1
-"""What meta.json says that it is."""
+"""The kind of file in meta.json."""
 MAY_CHANGE = ("generations", "checkpoint_seconds")
-"""What may differ when a run goes on."""
+"""Settings that may differ when a run goes on."""
 
 Change = tuple[str, str, str]
 """A setting that differs: its name, and both values as they are shown."""
@@ -44,13 +44,13 @@ class RunSettings:
     begun: dict[str, Any]
     """the same as plain values, as they were written when the run began"""
     meta: dict[str, Any]
-    """what meta.json holds, with `plugins` and `starts`; both empty if it could not be read"""
+    """contents of meta.json, with `plugins` and `starts`; both empty if it could not be read"""
     meta_fault: str = ""
     """why meta.json could not be read"""
     config_fault: str = ""
     """why config.yaml could not be read, so that meta.json was"""
     changes: tuple[Change, ...] = ()
-    """what config.yaml says otherwise than the run, with the run's value first"""
+    """differences of config.yaml from the run, with the run's value first"""
     doubt: str = ""
     """why these may not be the run's settings"""
 
@@ -111,7 +111,7 @@ def read_settings(path: Path, settings: Sequence[str] = (), *, run_plugins: bool
 
 
 def read_meta(path: Path) -> tuple[dict[str, Any], str]:
-    """What is known about a run, and why it is not known if it cannot be read."""
+    """Contents of a run's meta.json, and an error if it cannot be read."""
     file = path / META
     try:
         meta = read_checked_json(file)
@@ -145,7 +145,7 @@ def check_same_experiment(path: Path, experiment: Experiment) -> None:
         raise UserError(
             f"{path / CONFIG}: it was changed since the run began:\n{_listed(found.changes, 'in the file')}\n"
             f"to go on as it began, remove this file: {again} --resume writes it again\n"
-            f"to evolve with what it says now: vsr evolve {shlex.quote(str(path / CONFIG))} --out FOLDER"
+            f"to evolve with its current settings: vsr evolve {shlex.quote(str(path / CONFIG))} --out FOLDER"
         )
     if changes := list(differences(found.experiment.to_plain(), experiment.to_plain())):
         raise UserError(
@@ -166,7 +166,7 @@ def current(begun: dict[str, Any], experiment: Experiment) -> dict[str, Any]:
 
 
 def differences(old: Any, new: Any, path: tuple[str, ...] = ()) -> Iterator[Change]:
-    """What differs between plain settings, of all that may not."""
+    """Differences between plain settings that must be equal."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in {**old, **new}:
             if path or key not in MAY_CHANGE:
@@ -204,7 +204,7 @@ def _begun_from_config(file: Path, stored: Experiment, meta_fault: str) -> tuple
 
 
 def fingerprint_in_checkpoints(path: Path) -> str | None:
-    """That of the newest whole checkpoint; None if none says."""
+    """That of the newest whole checkpoint; None if there is none."""
     for file in reversed(checkpoint_files(path / "checkpoints")):
         try:
             label, _ = read_label(file)

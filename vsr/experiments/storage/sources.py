@@ -70,7 +70,7 @@ class Sources:
                 write_bytes(copy, file.read_bytes())
 
     def changed_since(self, digests: Any) -> str | None:
-        """A module that is not what it was; None if all are the same. digests: as files tell them."""
+        """A module that has changed; None if all are the same. digests: from files."""
         now, digests = self.digests, digests if isinstance(digests, dict) else {}
         return next((name for name in digests if digests[name] != now.get(name)), None)
 

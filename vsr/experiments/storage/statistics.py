@@ -9,7 +9,7 @@ The form follows from three demands.
   leaves whole records and at most a part of one: readers ignore that part, resuming cuts it off. Records are on disk
   (fsync) before the checkpoint that counts on them. Resuming keeps as many records as the checkpoint has generations,
   so that the file goes on bit for bit as without the stop, except for wall-clock times.
-- Reading is quick. Columns are views of the file's bytes: nothing is parsed. The header says all that curves and
+- Reading is quick. Columns are views of the file's bytes: nothing is parsed. The header has all that curves and
   comparisons need, so that neither plugins nor the description of the experiment are read.
 - Corruption is noticed. Checksums begin with the fingerprint of the settings, and numbers of generations must fit their
   places: changed, moved and foreign records are found. The others stay readable, as all have the same size.
@@ -42,14 +42,14 @@ KIND, FORMAT = "statistics", 1
 FAILURES, METRICS = "failures.", "metrics."
 """Before the names of columns: failed robots by reason, and metrics that the search reports about itself."""
 COLUMNS = ("best", "median", "failed", "best_id", "spread", "bodies", *(FAILURES + reason.name for reason in REASONS))
-"""Of every run; figures of its search follow."""
+"""Columns of every run; metrics of its search follow."""
 MOST_OF_A_HEADER = 2**20
 """[bytes]"""
 
 
 @dataclass(frozen=True)
 class Header:
-    """What the file says of the run."""
+    """The run's description in the file."""
 
     run: str
     """fingerprint of its settings"""
@@ -88,7 +88,7 @@ class Header:
 
 @dataclass(frozen=True)
 class Statistics:
-    """What the file holds."""
+    """Contents of the file."""
 
     header: Header
     records: np.ndarray
@@ -131,7 +131,7 @@ class Statistics:
 
 
 def header_of(experiment: Experiment, run: str, metrics: Sequence[str] = ()) -> Header:
-    """run: fingerprint of the settings; figures: names of what the search reports about itself."""
+    """run: fingerprint of the settings; metrics: names of the numbers that the search reports."""
     return Header(
         run=run,
         measure=experiment.fitness.measure,
@@ -146,7 +146,7 @@ def header_of(experiment: Experiment, run: str, metrics: Sequence[str] = ()) -> 
 
 
 def unknown_records(header: Header, count: int) -> np.ndarray:
-    """Records of the first generations that say nothing."""
+    """Empty records of the first generations."""
     records = np.zeros(count, header.record)
     records["seconds"], records["values"], records["generation"] = np.nan, np.nan, np.arange(count)
     return records
@@ -186,7 +186,7 @@ def _signed(header: Header, records: np.ndarray) -> bytes:
 
 
 def read_statistics(file: Path, known: Statistics | None = None) -> Statistics:
-    """All that is whole; raises Damaged if the file is missing or its header is not whole.
+    """All complete records; raises CorruptFileError if the file is missing or its header is incomplete.
 
     known: what was read of this file before; if it only grew since, the rest is read.
     """
@@ -255,7 +255,7 @@ def _header(file: Path, line: bytes) -> Header:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class GenerationStats:
-    """What a generation of one seed came to; with a leading axis (seeds,) after `gathered`."""
+    """Statistics of a generation of one seed; with a leading axis (seeds,) after `gathered`."""
 
     best: Array
     """fitness of the best survivor, WORST if all failed"""
@@ -280,9 +280,9 @@ class GenerationStats:
     bodies: Array
     """how many different bodies the survivors have"""
     metrics: dict[str, Array] = field(default_factory=dict)
-    """what else the search reports itself, by name: coverage of archives, volume of fronts"""
+    """further metrics of the search, by name: coverage of archives, volume of fronts"""
 
 
-def gathered(stats: tuple[GenerationStats, ...]) -> GenerationStats:
+def gather(stats: tuple[GenerationStats, ...]) -> GenerationStats:
     """All seeds' statistics as one on the host, with a leading axis (seeds,)."""
     return jax.tree.map(lambda *leaves: np.stack(leaves), *jax.device_get(stats))

@@ -15,14 +15,22 @@ from vsr.experiments.experiment import Experiment
 from vsr.experiments.formatting import count
 from vsr.experiments.options import SweepOptions
 from vsr.experiments.shipped import EXPERIMENT, find_config
-from vsr.experiments.sweep.axes import combine, read_axes
-from vsr.experiments.sweep.cluster import read_parameters, slurm_executor, states_on_cluster, submit
-from vsr.experiments.sweep.folder import Sweep, check_place, is_sweep, read_jobs, read_sweep, swept, write_sweep
-from vsr.experiments.sweep.local import run_here
+from vsr.experiments.sweep.folder import (
+    Sweep,
+    check_place,
+    combine,
+    is_sweep,
+    read_axes,
+    read_jobs,
+    read_sweep,
+    swept,
+    write_sweep,
+)
+from vsr.experiments.sweep.launch import read_parameters, run_here, slurm_executor, states_on_cluster, submit
 from vsr.experiments.sweep.summary import FINISHED, Line, show_sweep, summarize, write_summary
 
 MOST_FAULTY = 50
-"""Combinations whose faults are told; more would only say the same again."""
+"""Combinations whose faults are reported; more would only repeat them."""
 
 
 class Unfinished(UserError):

@@ -1,4 +1,4 @@
-"""What the runs of a sweep came to: a table, a CSV file and a figure."""
+"""Results of a sweep's runs: a table, a CSV file and a figure."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class Line:
     """None if no generation is finished"""
     row: Row | None
     warnings: tuple[str, ...] = ()
-    """what of it is lost or corrupted"""
+    """lost or corrupted parts"""
 
 
 def summarize(sweep: Sweep, states: Mapping[str, str]) -> list[Line]:
-    """Every run as it stands; states: what is known of runs besides what their folders say."""
+    """Every run as it stands; states: of runs, from the queue."""
     lines = []
     for combination, experiment in zip(sweep.combinations, sweep.experiments, strict=True):
         name = combination.name
@@ -67,7 +67,7 @@ def summarize(sweep: Sweep, states: Mapping[str, str]) -> list[Line]:
 
 
 def write_summary(sweep: Sweep, lines: list[Line]) -> list[str]:
-    """Write the CSV file and the figure into the sweep's folder; returns what to print."""
+    """Write the CSV file and the figure into the sweep's folder; returns the lines to print."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     numbers = ("seeds", "failed", "generations", "first", "final", "worse", "better")

@@ -21,14 +21,12 @@ from vsr.evo.evolution_strategy import Climb, EvolutionStrategy, ask, start, tel
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.console import say
 from vsr.experiments.devices import prepare
-from vsr.experiments.estimate import needs_of_training, require_memory
+from vsr.experiments.memory import needs_of_training, require_memory
 from vsr.experiments.options import TrainOptions
 from vsr.experiments.stopping import EXIT_CODE, graceful_shutdown, on_interrupt
 from vsr.experiments.storage.files import write_arrays, write_json
-from vsr.experiments.train.episodes import Outcome, evaluate, record
-from vsr.experiments.train.film import write_film
-from vsr.experiments.train.plot import plot_curve
-from vsr.experiments.train.policy import features, first_genes
+from vsr.experiments.train.pictures import plot_curve, write_film
+from vsr.experiments.train.policy import Outcome, evaluate, features, first_genes, record
 
 FULL = 10_000, 0.02
 """Grains of the paper's world and their radius [m]: fewer are larger, so that the heap keeps its volume."""
@@ -106,7 +104,7 @@ def _folder(options: TrainOptions) -> tuple[Path, list[dict[str, Any]]]:
 
 
 def _read(file: Path, kind: type) -> Any:
-    """What a JSON file holds, if it is of a kind."""
+    """Contents of a JSON file, if it is of a kind."""
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:

@@ -16,6 +16,7 @@ from vsr.experiments.config.plugins import require_plugins
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.config.yaml import read_yaml
 from vsr.experiments.evolve.display import RECENT
+from vsr.experiments.formatting import UNITS
 from vsr.experiments.ranks import middle
 from vsr.experiments.storage.checkpoints import newest_generation
 from vsr.experiments.storage.files import without_nan
@@ -24,7 +25,6 @@ from vsr.experiments.storage.run_folder import is_being_written, is_run
 from vsr.experiments.storage.runs import losses_of, rebuilt_by, trust_plugins
 from vsr.experiments.storage.settings import CONFIG, META
 from vsr.experiments.storage.statistics import STATISTICS, Statistics, read_statistics
-from vsr.experiments.units import UNITS
 
 MOST_SEEDS, MOST_NUMBERS = 40, 20_000
 """Limits of the curves: seeds, and values in all; longer runs are shown with fewer generations."""
@@ -34,18 +34,18 @@ QUIET, QUIET_COMPILING = 30.0, 300.0
 """How long a run of another computer may write nothing until it counts as stopped [s]; longer while it compiles."""
 
 Stamp = tuple[int, int]
-"""Time and size of a file: another one says that it has changed."""
+"""Time and size of a file: they differ if it has changed."""
 
 
 @dataclass(frozen=True)
-class Kept:
+class BestRobot:
     """A robot in best/."""
 
     file: Path
     seed: int
     stamp: Stamp
     title: Title | None
-    """what the file says of it"""
+    """the file's description of it"""
 
 
 class Follower:
@@ -64,7 +64,7 @@ class Follower:
         self._titles: dict[int, tuple[Stamp, Title | None]] = {}
         """of each seed's best robot, read again when the file has changed"""
         self.warnings: list[str] = []
-        """what of the statistics is lost or corrupted, at the last look"""
+        """lost or corrupted parts of the statistics, at the last look"""
         self._turn = threading.Lock()
 
     def look(self, known: str = "") -> dict[str, Any]:
@@ -101,7 +101,7 @@ class Follower:
         self._statistics, self._inode = found, inode
         return found
 
-    def leader(self) -> Kept | None:
+    def leader(self) -> BestRobot | None:
         """The best robot that is kept, as `best_robots.leading` has it; None while there is none."""
         with self._turn:
             statistics = self._statistics
@@ -116,7 +116,7 @@ class Follower:
                 return None
             seed = -max(kept)[1]
             stamp, title = self._titles[seed]
-            return Kept(robot_file(self.path, seed), seed, stamp, title)
+            return BestRobot(robot_file(self.path, seed), seed, stamp, title)
 
     def _kept_fitness(self, statistics: Statistics, index: int) -> float | None:
         """Of a seed's robot in best/, by the file's own words, or by the statistics if it has none."""

@@ -16,13 +16,11 @@ from pathlib import Path
 
 from vsr.drawing.painter import Look
 from vsr.experiments.config import UserError
-from vsr.experiments.formatting import number
+from vsr.experiments.formatting import UNITS, number
 from vsr.experiments.play.page import page
-from vsr.experiments.play.recordings import RecordedRobot, record_robot
-from vsr.experiments.play.sources import Source
+from vsr.experiments.play.recordings import RecordedRobot, Source, record_robot
 from vsr.experiments.storage.robots import load_robot
-from vsr.experiments.units import UNITS
-from vsr.experiments.watch.following import Follower, Kept
+from vsr.experiments.watch.following import BestRobot, Follower
 
 LOOK_AGAIN, LOOK_SOON = 1.0, 0.2
 """How often the folder is looked at, and how often before the first robot [s]."""
@@ -51,7 +49,7 @@ class Portrait:
         """why the last robot could not be shown"""
         self._began: float | None = None
         self._requested = -UNWATCHED
-        self._shown: Kept | None = None
+        self._shown: BestRobot | None = None
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._work, daemon=True)
 
@@ -94,12 +92,12 @@ class Portrait:
         """Whether there is a robot whose page is still to be begun."""
         return self._next() is not None
 
-    def _next(self) -> Kept | None:
+    def _next(self) -> BestRobot | None:
         """The best robot, if it was not shown yet."""
         found = self.follower.leader()
         return None if found == self._shown else found
 
-    def _make(self, kept: Kept) -> None:
+    def _make(self, kept: BestRobot) -> None:
         scene = load_robot(kept.file)
         if scene.physics.implementation == "fused":  # there is no GPU here, on purpose
             scene = scene.model_copy(update={"physics": scene.physics.model_copy(update={"implementation": "auto"})})
@@ -107,7 +105,7 @@ class Portrait:
         text = page([robot], Look(), repeat=True)
         self.caption = _caption(kept)
         self.text = text
-        self.version += 1  # last, as it says that there is something new
+        self.version += 1  # last, as it announces the change
 
     def _work(self) -> None:
         polite = False
@@ -121,7 +119,7 @@ class Portrait:
             self._ended.wait(max(LOOK_AGAIN if polite else LOOK_SOON, REST * spent))
 
 
-def _caption(kept: Kept) -> str:
+def _caption(kept: BestRobot) -> str:
     if kept.title is None:
         return f"seed {kept.seed}"
     measure = kept.title.measure

@@ -18,7 +18,7 @@ from vsr.experiments.watch.portrait import Portrait
 
 HOST = "127.0.0.1"
 NAMES = ("127.0.0.1", "localhost")
-"""What a browser may call this server. Another name that leads here is a stranger's page trying to read along."""
+"""Host names of this server. Requests under another name are refused: they come from a page of another site."""
 ASSETS = Path(__file__).parent / "assets"
 FILES = {
     "/": ("watch.html", "text/html; charset=utf-8"),

@@ -25,7 +25,7 @@ FIRST_MODE = 3.5160
 SAMPLES = 64
 """per period of the lowest mode"""
 SHARE_OF_BOUND = 0.7
-"""Steps over the longest stable ones: small swings need no more."""
+"""Steps over the longest stable ones: small oscillations need no more."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Bar:
 
 
 def clamped(cells: np.ndarray, side: float, springs: Stiffness, density: float) -> Lattice:
-    """Any cells; the leftmost plane that has some is held."""
+    """Any cells; the leftmost plane that has some is clamped."""
     anchored = np.zeros([size + 1 for size in cells.shape], bool)
     anchored[..., np.flatnonzero(cells.any((0, 1)))[0]] = True
     return of_cells(cells, side, springs, density, anchored=anchored, dtype=jnp.float64)
@@ -124,7 +124,7 @@ class Oscillation(NamedTuple):
         return self.time > 0
 
 
-def swing(
+def oscillate(
     lattice: Lattice,
     force: tuple[float, float, float],
     frequency: float,
@@ -144,7 +144,7 @@ def swing(
     step = 1 / (frequency * samples * every)
     damped = with_damping(lattice, 4 * np.pi * frequency)
     load = end_load(lattice, force)
-    state = resting(lattice)
+    state = rest_state(lattice)
     tips, energies = [], []
     for period in range(damped_periods + free_periods):
         now, pushed = (damped, load) if period < damped_periods else (lattice, jnp.zeros_like(load))
@@ -166,7 +166,7 @@ def step_bound(lattice: Lattice, integrator: str) -> float:
     return longest_step(lattice, integrator) or longest_step(lattice)
 
 
-def resting(lattice: Lattice) -> State:
+def rest_state(lattice: Lattice) -> State:
     """The lattice as it was built."""
     return State(lattice.rest_position, jnp.zeros_like(lattice.rest_position), jnp.zeros(()))
 

@@ -37,7 +37,7 @@ from vsr.evidence.validate.lattice.bar import (
     amplitudes,
     frequency_of_crossings,
     frequency_of_peak,
-    swing,
+    oscillate,
 )
 from vsr.lattice import Lattice, Stiffness, isotropic, young_modulus
 from vsr.lattice.modes import Modes, natural_modes
@@ -53,9 +53,9 @@ FOUR_ACROSS = 0.05
 
 
 def measured_frequency(bar: Bar, integrator: str, springs: Stiffness | None = None) -> float:
-    """Of the swinging tip [Hz]."""
+    """Frequency of the oscillating tip [Hz]."""
     force = 3 * bar.bending_stiffness * DEFLECTION / bar.span**3
-    path = swing(bar.lattice(springs), (0.0, 0.0, -force), bar.frequency, integrator=integrator)
+    path = oscillate(bar.lattice(springs), (0.0, 0.0, -force), bar.frequency, integrator=integrator)
     return frequency_of_crossings(path.time[path.free], path.tip[path.free, 2])
 
 
@@ -149,7 +149,7 @@ def solved_frequency(bar: Bar, springs: Stiffness) -> float:
 
 
 def check_thin_beams() -> Findings:
-    """Eigenvalues against theory, swings and eigenvalues against Euler and Bernoulli; explicit Euler."""
+    """Eigenvalues against theory, oscillations and eigenvalues against Euler and Bernoulli; explicit Euler."""
     own = isotropic(THIN.young_modulus, THIN.side, 3)
     rows = [
         relative(
@@ -202,7 +202,7 @@ def pull_and_release(
 ) -> Oscillation:
     """Oblique load on the tip; lowest: frequency [Hz]."""
     force = 3 * bar.bending_stiffness * deflection / bar.span**3
-    return swing(lattice, (0.0, -force, -force), lowest, integrator="verlet", free_periods=periods, samples=SAMPLES)
+    return oscillate(lattice, (0.0, -force, -force), lowest, integrator="verlet", free_periods=periods, samples=SAMPLES)
 
 
 def check_modes(bar: Bar = OBLIQUE) -> Findings:

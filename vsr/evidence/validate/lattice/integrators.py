@@ -1,6 +1,6 @@
 """Integrators of the lattice.
 
-What integrators must do: converge with their order, keep momentum, and (explicit Euler) gain energy as predicted.
+Integrators must converge with their order, keep momentum, and (explicit Euler) gain energy as predicted.
 
 The order is the logarithm of the ratio of errors when the step is halved, against Runge-Kutta with a much shorter
 step. Explicit Euler multiplies the energy of a mode of angular frequency ω by 1 + (ω h)² each step.
@@ -9,8 +9,8 @@ Energy after release: what is exchanged between springs, height and motion must 
 
 The scale is the largest kinetic energy after the release. Drift is the slope of a line through the total, times one
 second; oscillation is the largest distance from that line. Semi-implicit Euler keeps a neighboring energy that
-differs by h/2 times the power of the forces, so its total swings with an amplitude that goes with h and does not drift.
-"""
+differs by h/2 times the power of the forces, so its total oscillates with an amplitude that goes with h and does not
+drift."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from vsr.evidence.validate.checks import Findings, absolute, relative
-from vsr.evidence.validate.lattice.bar import Bar, Oscillation, swing
+from vsr.evidence.validate.lattice.bar import Bar, Oscillation, oscillate
 from vsr.lattice import INTEGRATORS, Environment, Lattice, State, energy, isotropic, longest_step, of_cells, record
 from vsr.lattice.modes import highest_mode
 
@@ -46,7 +46,7 @@ def disturbed(lattice: Lattice, size: float, seed: int = 1) -> State:
 
 
 def positions(lattice: Lattice, environment: Environment, state: State) -> jnp.ndarray:
-    """What `record` is asked for."""
+    """The quantities that `record` returns."""
     return state.position
 
 
@@ -142,10 +142,10 @@ DRIFT = 0.1
 """[%]"""
 
 
-def swing_with_gravity(bar: Bar, integrator: str, seconds: float) -> Oscillation:
+def oscillation_with_gravity(bar: Bar, integrator: str, seconds: float) -> Oscillation:
     """Release under gravity, traced for some time after it [s]."""
     force = 3 * bar.bending_stiffness * DEFLECTION / bar.span**3
-    return swing(
+    return oscillate(
         bar.lattice(),
         (0.0, 0.0, -force),
         bar.frequency,
@@ -168,7 +168,7 @@ def check_energy(bar: Bar = RELEASED, seconds: float = 1.0) -> Findings:
     """Verlet and semi-implicit Euler at the default step."""
     findings = Findings()
     for integrator in ("verlet", "semi_implicit_euler"):
-        path = swing_with_gravity(bar, integrator, seconds)
+        path = oscillation_with_gravity(bar, integrator, seconds)
         drift, oscillation = drift_and_oscillation(path)
         note = f"{bar.name}, step {1e6 * path.step:.1f} µs"
         findings.rows.append(absolute(f"drift in 1 s {integrator}", drift, 0, DRIFT, "%", note))

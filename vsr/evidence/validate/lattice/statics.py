@@ -32,7 +32,7 @@ import numpy as np
 from scipy.integrate import cumulative_trapezoid, solve_bvp
 
 from vsr.evidence.validate.checks import Findings, absolute, relative
-from vsr.evidence.validate.lattice.bar import FIRST_MODE, Bar, clamped, end_load, relax, resting, scaled_stiffness
+from vsr.evidence.validate.lattice.bar import FIRST_MODE, Bar, clamped, end_load, relax, rest_state, scaled_stiffness
 from vsr.lattice import Environment, Lattice, State, Stiffness, isotropic, of_cells
 from vsr.lattice.moduli import poisson_ratio, young_modulus
 
@@ -67,7 +67,7 @@ def measured_moduli(springs: Stiffness) -> tuple[float, float]:
     span = BLOCK * SIDE
     stress = STRAIN * guess
     around = Environment(gravity=jnp.asarray(0.0), load=end_load(lattice, (stress * span**2, 0.0, 0.0)))
-    position = np.asarray(relax(lattice, around, resting(lattice)).state.position)
+    position = np.asarray(relax(lattice, around, rest_state(lattice)).state.position)
     length = position[..., -1, 0].mean() - position[..., 0, 0].mean()
     width = position[:, -1, :, 1].mean() - position[:, 0, :, 1].mean()
     strain = length / span - 1
@@ -136,7 +136,7 @@ def heavy_bar(across: int) -> Bar:
 def sag(bar: Bar) -> tuple[Shape, float]:
     """Of the middle line at rest, and the largest force that was left on a node, over the bar's weight."""
     lattice = bar.lattice()
-    rest = relax(lattice, Environment(gravity=jnp.asarray(GRAVITY)), resting(lattice))
+    rest = relax(lattice, Environment(gravity=jnp.asarray(GRAVITY)), rest_state(lattice))
     weight = bar.line_density * bar.span * GRAVITY
     return middle_line(np.asarray(rest.state.position), bar.span), rest.residual / weight
 
@@ -148,7 +148,7 @@ def middle_line(position: np.ndarray, span: float) -> Shape:
 
 
 def check_elastica(cells: tuple[int, ...] = CELLS) -> Findings:
-    """The finest bar is judged; coarser ones show where it goes."""
+    """The bar with the highest resolution is judged; coarser ones show the convergence."""
     theory = heavy_elastica(WEIGHT)
     findings = Findings(series={"elastica_theory": {"reach": theory.reach.tolist(), "drop": theory.drop.tolist()}})
     findings.rows.append(
@@ -184,7 +184,7 @@ OF_CYLINDER = 2.0
 
 
 class Cylinder(NamedTuple):
-    """What was scanned."""
+    """The scanned parameters."""
 
     radius: float
     """[m], as length"""
@@ -267,7 +267,7 @@ def differences(cylinder: Cylinder, line: np.ndarray) -> np.ndarray:
 def sagged_cylinder(cylinder: Cylinder, model: Model, young_modulus: float, start: State | None = None) -> State:
     """At rest; start: from where, to be there sooner."""
     factor = young_modulus / cylinder.young_modulus
-    begin = resting(model.lattice) if start is None else start
+    begin = rest_state(model.lattice) if start is None else start
     around = Environment(gravity=jnp.asarray(cylinder.gravity))
     return relax(scaled_stiffness(model.lattice, factor), around, begin).state
 

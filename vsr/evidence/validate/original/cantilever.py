@@ -1,4 +1,4 @@
-"""A beam of voxels held by a wall: tip displacement at rest under a load, and over time after a blow.
+"""A beam of voxels clamped to a wall: tip displacement at rest under a load, and over time after a blow.
 
 The original integrates an outer force before it applies the damping factor, so that a force F acts as F (1 - dt d)
 there (29.5 N for 30 N at 1/60 s); each comparison loads our beam with the force that acted in the data it is compared

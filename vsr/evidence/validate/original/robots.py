@@ -2,7 +2,7 @@
 
 One voxel: its area ratio. The original's step of 1/60 s is a quarter of the period in which a default voxel breathes
 (14 Hz), and its implicit springs damp that motion much too strongly: for three steps after a jump of the control its
-own scheme is off by 0.07, as running it with smaller steps shows (docs/physics.md). So the figure to judge by,
+own scheme is off by 0.07, as running it with smaller steps shows (docs/physics.md). So the judged metric,
 `worst_area_ratio_error`, compares means over a quarter of a second; `worst_instant_error` has the raw difference at
 single steps.
 """
@@ -180,10 +180,9 @@ def _original_spread(data: dict[str, Any], ensemble: dict[str, Any] | None) -> t
 def validate_population(name: str, data: dict[str, Any], memory: Memory) -> dict[str, Any]:
     """Rank and linear correlation of travel velocities over a population, all of it one batch.
 
-    Sixty seconds of walking are chaotic: two runs of the same population whose starts differ by less than a hair give
-    rank correlations that differ by 0.03. So everybody runs from a few starts, each start is correlated on its own, and
-    the means and extremes of these correlations are reported.
-    """
+    Sixty seconds of walking are chaotic: two runs of the same population whose initial conditions differ by less than a
+    hair give rank correlations that differ by 0.03. So all robots run in a few trials, each trial is correlated on its
+    own, and the means and extremes of these correlations are reported."""
     template = data["template_input_for_first_individual"]
     individuals = data["individuals"]
     trials = POPULATION_TRIALS.get(jax.default_backend(), 12)
@@ -244,7 +243,7 @@ WINDOW = 0.25
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Held:
+class ZeroOrderHold:
     """A controller called every step whose value changes only at the original's calls, and is 0 before the first."""
 
     inner: Reflexive
@@ -275,7 +274,7 @@ def validate_single(name: str, case: dict[str, Any]) -> dict[str, Any]:
     )
     spec, start = control_of_note(case["note"])
     first_call = first_effective_call(start, dt, calls_every)
-    controller = Held(
+    controller = ZeroOrderHold(
         spec.build(body),  # pyright: ignore[reportArgumentType]
         jnp.float32(calls_every * dt),
         jnp.float32(first_call),

@@ -71,7 +71,7 @@ def check_refinement(dimension: int) -> Findings:
     return Findings(
         [
             absolute(f"order of the error over the step, {dimension}-D", order, 1, 0.1, "", note),
-            absolute(f"error with the finest over the way, {dimension}-D", errors[-1] / exact, 0, None, "", note),
+            absolute(f"error with smallest step over the way, {dimension}-D", errors[-1] / exact, 0, None, "", note),
         ]
     )
 
@@ -134,7 +134,7 @@ def check_conservation(dimension: int) -> Findings:
         return state, (state.velocity, state.id, turning, kinetic_energy(grains, state))
 
     _, (*motions, turning, energies) = jax.jit(lambda state: jax.lax.scan(traced, state, length=steps))(first)
-    # Added up in double precision: sums of so many numbers of single precision are wrong by as much as is allowed.
+    # Added up in double precision: sums of that many numbers in single precision exceed the tolerance.
     mass = np.asarray(grains.mass, np.float64)
     momenta = np.stack([velocity @ mass[order] for velocity, order in zip(*map(np.asarray, motions), strict=True)])
     begun = np.asarray(first.velocity) @ mass[np.asarray(first.id)]

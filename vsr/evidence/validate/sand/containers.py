@@ -38,7 +38,7 @@ from vsr.evidence.validate.sand.scenes import (
     of_all,
     packed,
     radii,
-    settled,
+    settle,
     thrown_in,
     wall,
     weight_of,
@@ -156,7 +156,7 @@ FAR = 2.0
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Pierced:
+class PiercedPlate:
     """A wide level plate about the origin with a hole: a slit in 2-D, round in 3-D."""
 
     half: Array
@@ -196,7 +196,7 @@ EXPONENT = {2: (1.5, 0.2), 3: (2.5, 0.3)}
 def check_hourglass(size: Hourglass) -> Findings:
     """The rate of flow over the width of the hole."""
     dimension, holes = size.dimension, np.array(size.holes)
-    lying = settled([_closed(size, seed) for seed in size.packings], 1.5)
+    lying = settle([_closed(size, seed) for seed in size.packings], 1.5)
     worlds = [_opened(world, hole) for world in lying for hole in holes]
     rates = np.array(of_all(lambda world: _rate(world, size.seconds), worlds)).reshape(len(lying), len(holes))
     expected, tolerance = EXPONENT[dimension]
@@ -237,7 +237,7 @@ def _closed(size: Hourglass, seed: int) -> Grains:
     level = (width,) * (dimension - 1)
     radius, thick = radii(size.count, 0.15, seed), 0.5 * RADIUS
     middle = (*(0.5 * width,) * (dimension - 1), -thick)
-    plate = fixed(Pierced(jnp.asarray(-1.0), jnp.asarray(thick)), middle, 0.5)
+    plate = fixed(PiercedPlate(jnp.asarray(-1.0), jnp.asarray(thick)), middle, 0.5)
     return grains_of(
         thrown_in(size.count, (*level, high), radius, seed),
         radius,
@@ -299,7 +299,7 @@ RESTING = 1.0
 """After it is down [s]."""
 PUBLISHED = {(2, TURNING): (12.0, 22.0), (3, TURNING): (17.0, 27.0), (2, ROLLING): (25.0, 35.0)}
 """Slopes at friction 0.5 by dimension and rolling resistance: of round grains, and of dry sand [degrees]; docs/sand.md
-says whose."""
+gives the sources."""
 KINDS = {None: "still", TURNING: "turning", ROLLING: "sand"}
 
 

@@ -22,12 +22,12 @@ from vsr.physics.granular.step import step
 from vsr.sdf import HalfSpace
 
 RADIUS = 0.02
-"""Of grains in all checks, unless said otherwise [m]."""
+"""Of grains in all checks, unless noted otherwise [m]."""
 STEP = 0.011 * float(np.sqrt(RADIUS / 9.81))
-"""Of all checks: 0.5 ms, finer than robots need [s]."""
+"""Time step of all checks, smaller than robots need [s]."""
 GRAVITY = 9.81
 PACKINGS = (1, 2, 3)
-"""Seeds of the packings that a figure is the mean of."""
+"""Seeds of the packings that a metric is averaged over."""
 TURNING = 0.02
 """Coefficient of rolling resistance of round grains, whose slopes are published; that of sand is larger."""
 
@@ -87,7 +87,7 @@ def run(grains: Grains, environment: Environment, state: GrainState, count: int,
 
 
 def of_all(measure: Callable[[Grains], Any], worlds: Sequence[Grains]) -> list[Any]:
-    """What is measured in worlds of equal shapes: one after the other on a CPU, all at once on an accelerator."""
+    """Measurements in worlds of equal shapes: one after the other on a CPU, all at once on an accelerator."""
     if jax.default_backend() == "cpu":
         one = jax.jit(measure)
         return [one(world) for world in worlds]
@@ -95,8 +95,8 @@ def of_all(measure: Callable[[Grains], Any], worlds: Sequence[Grains]) -> list[A
     return [jax.tree.map(lambda leaf: leaf[number], together) for number in range(len(worlds))]  # noqa: B023
 
 
-class Lived(NamedTuple):
-    """What became of grains."""
+class GrainMotion(NamedTuple):
+    """The final state of grains."""
 
     state: GrainState
     mean: Any
@@ -112,7 +112,7 @@ def live(
     smooth: float = 0.0,
     last: float = 0.0,
     observe: Callable[[GrainState, GrainState, tuple[Reaction, ...]], Any] = lambda before, now, reactions: (),
-) -> Lived:
+) -> GrainMotion:
     """From the start on; smooth: so long without friction, so that no towers stand [s].
 
     observe: numbers of a step, from the states before and after it and what bodies felt; kept of the last seconds.
@@ -132,10 +132,10 @@ def live(
     still = tuple(Reaction(jnp.zeros(grains.dimension), jnp.zeros(2 * grains.dimension - 3)) for _ in grains.bodies)
     nothing = jax.tree.map(jnp.zeros_like, observe(start, start, still))
     state, total, most = jax.lax.fori_loop(0, count, one, (start, nothing, nothing))
-    return Lived(state, jax.tree.map(lambda value: value / max(count - begin, 1), total), most)
+    return GrainMotion(state, jax.tree.map(lambda value: value / max(count - begin, 1), total), most)
 
 
-def settled(worlds: Sequence[Grains], seconds: float) -> list[Grains]:
+def settle(worlds: Sequence[Grains], seconds: float) -> list[Grains]:
     """Worlds whose grains have come to rest: half the time without friction."""
     states = of_all(lambda world: live(world, seconds, smooth=0.5 * seconds).state, worlds)
     return [
@@ -153,7 +153,7 @@ def with_body(grains: Grains, body: Body) -> Grains:
 
 
 def packed(packings: Sequence[int]) -> str:
-    """Of how many packings a figure is the mean, as a note says it."""
+    """Number of packings that a metric is averaged over, as a note."""
     return f"mean of {len(packings)} packings" if len(packings) > 1 else "one packing"
 
 

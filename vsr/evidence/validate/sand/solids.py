@@ -31,7 +31,7 @@ from vsr.evidence.validate.sand.scenes import (
     live,
     of_all,
     packed,
-    settled,
+    settle,
     weight_of,
     with_body,
 )
@@ -104,7 +104,7 @@ def _lying(bed: Bed, packings: Sequence[int], friction: float, rolling: float | 
     loose = [
         in_container(bed.dimension, bed.count, size, friction=friction, rolling=rolling, seed=seed) for seed in packings
     ]
-    return settled(loose, 2.0)
+    return settle(loose, 2.0)
 
 
 def check_plate(dimension: int, packings: Sequence[int] = PACKINGS) -> Findings:
@@ -232,8 +232,8 @@ BODIES = {
 SUBSTEP = 1 / 600
 
 
-class Exchanged(NamedTuple):
-    """What a robot and grains gave each other, and what all gained together; largest components."""
+class MomentumExchange(NamedTuple):
+    """Momentum exchanged between a robot and grains, and the total gained; largest components."""
 
     drift: float
     """momentum gained by all together [kg m/s]"""
@@ -267,7 +267,7 @@ def thrown_at_grains(
     implementation: Implementation = "auto",
     *,
     rolling: float | None = ROLLING,
-) -> Exchanged:
+) -> MomentumExchange:
     """A robot that flies into a wall of grains with its upper half."""
     model = assemble_body(body)
     engine, dimension, radius = engine_of(model), body.dimension, 0.4
@@ -305,7 +305,7 @@ def thrown_at_grains(
     lost, spun = (
         after - before for after, before in zip(_momenta(model, states[0]), _momenta(model, robot), strict=True)
     )
-    return Exchanged(*(float(np.abs(part).max()) for part in (given + lost, given, turned + spun, turned)))
+    return MomentumExchange(*(float(np.abs(part).max()) for part in (given + lost, given, turned + spun, turned)))
 
 
 def _momenta_of_grains(grains: Grains, state: GrainState) -> tuple[np.ndarray, np.ndarray]:

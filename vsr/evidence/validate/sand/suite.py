@@ -84,7 +84,7 @@ FIGURES = {
     "plate": ("load", "sinkage", "mass of the plate [kg]", "sinkage [radii]", False),
     "drag": ("depth", "force", "depth of the plate [diameters]", "force on it", True),
 }
-"""What is drawn over what, with which labels, and whether on logarithmic axes."""
+"""Axes of each figure: quantities, labels, and whether they are logarithmic."""
 UNITS = {"silo": {"2d": "N/m", "3d": "N"}, "drag": {"2d": "N/m", "3d": "N"}}
 CASES = {"2d": "2-D", "3d": "3-D", "turning": "that turn", "still": "that do not"}
 

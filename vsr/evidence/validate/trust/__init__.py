@@ -1,1 +1,1 @@
-"""Which simulations can be believed: hard robots by the thousand, each looked at by a second pair of eyes."""
+"""Reliability of failure reports: thousands of hard robots, each watched by an independent monitor."""

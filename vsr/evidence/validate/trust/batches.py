@@ -17,7 +17,7 @@ from vsr.controllers.time_functions import TimeFunctions
 from vsr.environment import Environment
 from vsr.episode import EpisodeState, begin, scenario_of, step, summarize
 from vsr.evidence.validate.trust.robots import GRAVITY, SAND, SHAKEN, THROWN, TIME_STEP, Kind, Sample
-from vsr.evidence.validate.trust.watching import Watch, Watched, masses_of
+from vsr.evidence.validate.trust.watching import Watch, WatchedLocomotion, masses_of
 from vsr.experiments.population import on_all_devices, robots_at_once, stack
 from vsr.physics.engine import ENGINES, AnyModel, AnyState
 from vsr.physics.granular.bed import sand_bed
@@ -154,11 +154,11 @@ def surroundings(kind: Kind, schedule: Schedule, dtype: Any = jnp.float32) -> tu
 def episodes(
     batch: Batch, ground: Any, systems: dict[str, Any], calls: int | Array, schedule: Schedule
 ) -> tuple[Array, Watch]:
-    """What each robot's episode was reported as (vsr.physics.failure), and what was seen of it, (robots,).
+    """Reported failure of each robot's episode (vsr.physics.failure), and the monitor's observations, (robots,).
 
-    calls: control steps of the episodes, whatever the schedule says: batches that last differently share a program.
+    calls: control steps of the episodes, instead of the schedule's: batches of different durations share a program.
     """
-    task = Watched(substep=schedule.substep)
+    task = WatchedLocomotion(substep=schedule.substep)
 
     def episode_of(robot: Batch) -> tuple[Array, Watch]:
         model, controller, state, gravity = robot

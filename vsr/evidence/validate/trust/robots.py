@@ -1,7 +1,7 @@
 """Hard robots: corners of all that can be asked for, and a seeded sample of what lies between.
 
 All robots of a batch share their substeps, and these are what is chosen for their materials. So frequencies are found
-backwards: the highest one for which just so many substeps are chosen makes the hardest robot of the batch.
+backwards: the highest one for which exactly that number of substeps is chosen makes the hardest robot of the batch.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ INITIAL_CONDITIONS: tuple[InitialCondition, ...] = ("dropped", "thrown", "floati
 
 @dataclass(frozen=True)
 class Kind:
-    """What the robots of a table's line have in common."""
+    """Properties shared by the robots of a table's row."""
 
     name: str
     engine: EngineName
@@ -107,7 +107,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class _Choice:
-    """What makes a robot hard."""
+    """Parameters that make a robot hard to simulate."""
 
     damping: float
     contrast: float
@@ -118,7 +118,7 @@ class _Choice:
 
 
 def samples(kind: Kind, substeps: int, seed: int = 0) -> list[Sample]:
-    """A batch: half corners, half drawn between them; fewer corners where there are not so many."""
+    """A batch: half corners, half drawn between them; fewer corners where there are fewer."""
     random = np.random.default_rng([seed, substeps, *map(ord, kind.name)])
     found = [_sample(kind, substeps, choice, random, corner=True) for choice in _corners(kind, random)]
     corners = [sample for sample in found if sample is not None][: kind.robots // 2]
@@ -140,7 +140,7 @@ def _corners(kind: Kind, random: np.random.Generator) -> list[_Choice]:
 
 
 def _least_damping(kind: Kind, substeps: int) -> float:
-    """Damping ratio below which not even the stiffest springs need so many substeps: they need more with damping."""
+    """Damping ratio below which not even the stiffest springs need that number of substeps."""
 
     def needed(damping: float) -> int:
         stiffest = Material(spring_frequency=FASTEST, spring_damping_ratio=damping, linear_damping=0.0)
@@ -166,7 +166,7 @@ def _between(kind: Kind, least_damping: float, random: np.random.Generator) -> _
 
 
 def _sample(kind: Kind, substeps: int, choice: _Choice, random: np.random.Generator, corner: bool) -> Sample | None:
-    """None if no material with such damping needs just so many substeps."""
+    """None if no material with such damping needs exactly that number of substeps."""
     light = 1.0 if not kind.fluid else 250 * kind.side**kind.dimension
     fields = {
         "spring_damping_ratio": choice.damping,
@@ -199,7 +199,7 @@ def _sample(kind: Kind, substeps: int, choice: _Choice, random: np.random.Genera
 
 
 def _stiffest(kind: Kind, substeps: int, material: Material) -> Material | None:
-    """The material with the highest frequency for which so many substeps are chosen."""
+    """The material with the highest frequency for which that number of substeps is chosen."""
 
     def tuned(frequency: float) -> Material:
         return material.model_copy(update={"spring_frequency": frequency})
@@ -254,7 +254,7 @@ def _with_chambers(cells: np.ndarray, random: np.random.Generator) -> np.ndarray
 
 
 def blob(random: np.random.Generator, grid: tuple[int, ...], size: int) -> np.ndarray:
-    """True for so many cells that hang together by faces, as they happen to grow."""
+    """True for that number of cells, connected by faces and grown at random."""
     full = np.zeros(grid, bool)
     if size >= full.size:
         return ~full

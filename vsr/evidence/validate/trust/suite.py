@@ -62,8 +62,8 @@ SCALES: dict[Scale, tuple[Kind, ...]] = {
         Kind("chambers, 3-D", "points", (3, 4, 4), (50,), 96, 20.0, side=SILICONE, fluid=True),
     ),
 }
-"""What is simulated; `tiny` is for tests, `full` for a GPU. Batches that differ only in how long they last, or in their
-materials, share a program, whose compilation takes longer than most simulations."""
+"""Sizes of the suite; `tiny` is for tests, `full` for a GPU. Batches that differ only in how long they last, or in
+their materials, share a program, whose compilation takes longer than most simulations."""
 QUICKLY_COMPILED: dict[str, dict[str, str | bool]] = {"gpu": {"xla_gpu_autotune_level": "0"}}
 """Options of the compiler: it is not to try out which of several programs is the fastest."""
 
@@ -78,7 +78,7 @@ RISEN, RAISED = 0.6, 0.5
 """Shares of the largest energy that are spurious, and that a robot has beyond what it can have (`Watch`): with
 more it is broken."""
 RISES, RAISES = 0.3, 0.05
-"""With less of both it is fine. Between them nobody can tell, and a report is neither missed nor needless."""
+"""With less of both a simulation is correct. Between the bounds a report counts as neither missed nor needless."""
 UNSEEN = (Failure.contact_overflow, Failure.leaking)
 """Failures that are counted where they happen and cannot be seen from outside: whoever reports one is right."""
 CALL = 2
@@ -86,13 +86,13 @@ CALL = 2
 
 
 @dataclass(frozen=True)
-class Judged:
+class RobotVerdict:
     """One simulated robot."""
 
     robot: Sample
     reported: Failure
     broken: tuple[str, ...]
-    """what is wrong by what was seen"""
+    """failures that the monitor observed"""
     unsure: bool
     """whether its energy lies between what is fine and what is broken"""
     creased: bool
@@ -111,7 +111,7 @@ class Judged:
         return bool(self.reported) and not self.broken and not unsure
 
 
-def judge(kind: Kind, substeps: int, robots: Sequence[Sample], failure: np.ndarray, watch: Watch) -> list[Judged]:
+def judge(kind: Kind, substeps: int, robots: Sequence[Sample], failure: np.ndarray, watch: Watch) -> list[RobotVerdict]:
     """Every robot of a batch."""
     return [
         _judged(
@@ -125,7 +125,7 @@ def judge(kind: Kind, substeps: int, robots: Sequence[Sample], failure: np.ndarr
     ]
 
 
-def _judged(kind: Kind, substeps: int, robot: Sample, reported: Failure, seen: dict[str, float]) -> Judged:
+def _judged(kind: Kind, substeps: int, robot: Sample, reported: Failure, seen: dict[str, float]) -> RobotVerdict:
     broken = []
     if not seen["finite"]:
         broken.append("not finite")
@@ -141,7 +141,7 @@ def _judged(kind: Kind, substeps: int, robot: Sample, reported: Failure, seen: d
         broken.append("momentum without a source")
     creased = seen["least_corner"] <= 0 < seen["least_size"]
     unsure = seen["risen"] > RISES or seen["raised"] > RAISES
-    return Judged(robot, reported, tuple(broken), unsure, creased, seen)
+    return RobotVerdict(robot, reported, tuple(broken), unsure, creased, seen)
 
 
 def _faults_of_energy(kind: Kind, seen: dict[str, float]) -> list[str]:
@@ -149,7 +149,7 @@ def _faults_of_energy(kind: Kind, seen: dict[str, float]) -> list[str]:
     if kind.ground == "sand":
         return [] if seen["gained"] <= RISEN else ["spurious energy gain"]
     broken = []
-    # Near the bound of stability, energy swings without limit while none is gained.
+    # Near the bound of stability, energy oscillates without limit while none is gained.
     if not kind.coarsest and not seen["risen"] <= RISEN:
         broken.append("spurious energy gain")
     if not seen["raised"] <= RAISED:
@@ -178,11 +178,11 @@ def _drift_allowed(substeps: int, robot: Sample, seen: dict[str, float]) -> floa
 
 @dataclass(frozen=True)
 class Batch:
-    """What came of robots that share a kind and their substeps."""
+    """Results of robots that share an engine and their substeps."""
 
     kind: Kind
     substeps: int
-    robots: list[Judged]
+    robots: list[RobotVerdict]
     seconds: float
     """that their simulation took, without compiling"""
 
@@ -191,11 +191,11 @@ class Batch:
         return Counter(robot.reported for robot in self.robots if robot.reported)
 
     @property
-    def unreported(self) -> list[Judged]:
+    def unreported(self) -> list[RobotVerdict]:
         return [robot for robot in self.robots if robot.unreported]
 
     @property
-    def needlessly(self) -> list[Judged]:
+    def needlessly(self) -> list[RobotVerdict]:
         """Reported, though nothing was seen to be wrong."""
         return [robot for robot in self.robots if robot.needless]
 
@@ -224,7 +224,7 @@ class Batch:
         }
 
 
-def described(judged: Judged) -> dict[str, Any]:
+def described(judged: RobotVerdict) -> dict[str, Any]:
     """A robot for JSON, so that it can be found again."""
     robot = judged.robot
     return {
@@ -244,7 +244,7 @@ def described(judged: Judged) -> dict[str, Any]:
 def validate_trust(
     scale: Scale = "quick", seed: int = 0, say: Callable[[Batch, dict[str, Any]], None] = lambda batch, report: None
 ) -> dict[str, Any]:
-    """Simulate and judge all batches of a scale. Returns what `--json` writes; say: called with each and all so far."""
+    """Simulate and judge all batches of a scale; returns the report; say: called with each result and all so far."""
     began = time.perf_counter()
     done: list[Batch] = []
     wanted = _wanted(SCALES[scale])
@@ -287,7 +287,7 @@ def run_batches(kinds: Sequence[Kind], seed: int) -> Iterator[Batch]:
 
 
 def _world(kind: Kind) -> tuple[Any, ...]:
-    """What batches must have in common to share a program, but for their substeps and number of robots."""
+    """Properties that batches must share to share a program, besides substeps and number of robots."""
     return kind.engine, kind.grid, kind.side, kind.ground, kind.fluid
 
 
@@ -353,7 +353,7 @@ class Trust(Suite):
 
 def table_of(batches: list[Batch]) -> Table:
     """A line for every batch."""
-    table = Table(title="What can be believed", title_justify="left", title_style="bold", box=SIMPLE)
+    table = Table(title="Reliability of failure reports", title_justify="left", title_style="bold", box=SIMPLE)
     table.add_column("robots", overflow="fold")
     for column in ("steps", "number", "reported", "not reported", "needlessly", "creased"):
         table.add_column(column, justify="right")

@@ -33,7 +33,7 @@ from vsr.world.state import WorldModel, WorldState
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Watch:
-    """What was seen so far, all ()."""
+    """Observations so far, all ()."""
 
     finite: Array
     """whether every number was"""
@@ -72,7 +72,7 @@ class _Account(NamedTuple):
     watch: Watch
 
 
-class Watched(Locomotion):
+class WatchedLocomotion(Locomotion):
     """Locomotion, watched."""
 
     type: Literal["watched"] = "watched"  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -106,7 +106,7 @@ class Watched(Locomotion):
         raised = raised - jnp.maximum(monitor.start.inner - now.inner, 0)
 
         def share(energy: Array, work: Array) -> Array:
-            """What is more than negligible of an energy, over the scale and a part of the work."""
+            """The part of an energy that is not negligible, over the scale and a part of the work."""
             allowed, tiny = negligible(engine, model, environment), jnp.finfo(energy.dtype).tiny
             return (energy - allowed) / (monitor.scale + SHARE_OF_WORK * work + tiny)
 

@@ -1,7 +1,10 @@
-"""Whether this process is one of several that evolve together, and how they find each other.
+"""Several processes that evolve together: how they find each other, and the values that they exchange.
 
-Processes started by SLURM's srun or by Open MPI's mpirun are recognized, if there are at least two; others say on the
-command line who they are. JAX connects them (`jax.distributed`), after which its devices are those of all processes.
+Processes started by SLURM's srun or by Open MPI's mpirun are recognized, if there are at least two; others name
+themselves on the command line. JAX connects them (`jax.distributed`), after which its devices are those of all
+processes.
+
+Every function that sends must be called by all processes, in the same order; each waits for the others.
 """
 
 from __future__ import annotations
@@ -14,10 +17,15 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 import jax
+import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
 
 from vsr.experiments.config.problems import UserError
+from vsr.experiments.population import SHARED_OUT, device_mesh, from_first_device
 
 SECONDS_TO_JOIN = 300
 """How long processes wait for each other."""
@@ -35,7 +43,7 @@ class Launch:
     coordinator: str | None = None
     """HOST:PORT where process 0 listens; None if the launcher knows"""
     launcher: str | None = None
-    """what JAX calls the program that started the processes"""
+    """JAX's name of the program that started the processes"""
     share_devices: bool = False
     """whether processes on one host must share its accelerators, one for each"""
 
@@ -150,7 +158,7 @@ def leave() -> None:
 
 
 def _check_reachable(launch: Launch) -> None:
-    """What would make JAX end the process without a word that helps."""
+    """Errors on which JAX would end the process without a helpful message."""
     host, _, port = (launch.coordinator or "").rpartition(":")
     try:
         if launch.process > 0:
@@ -186,3 +194,80 @@ def _giving_up(launch: Launch) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
+
+
+class PeerLostError(UserError):
+    """Another process is gone."""
+
+    exit_code = 1
+    leave_at_once = True
+
+
+@contextlib.contextmanager
+def detect_peer_loss() -> Iterator[None]:
+    """While it is open, what fails because another process is gone is reported as that.
+
+    JAX has two kinds of error for it: programs that are begun after the loss raise the one, results that are waited for
+    the other.
+    """
+    try:
+        yield
+    except (jax.errors.JaxRuntimeError, ValueError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise PeerLostError(
+            f"process {jax.process_index()} cannot go on without the others: {reason}; if one of them has ended, start "
+            "all again with --resume"
+        ) from error
+
+
+def exchange(*numbers: int) -> np.ndarray:
+    """The numbers of every process: 32-bit integers, (processes, numbers)."""
+    brought = _brought(np.array(numbers, np.int32))
+    with detect_peer_loss():
+        said = np.asarray(_gather()(brought).addressable_data(0))
+    owners = np.array([device.process_index for device in device_mesh().devices])
+    return np.stack([said[owners == process][0] for process in range(jax.process_count())])
+
+
+def broadcast(tree: Any) -> Any:
+    """Process 0's arrays, on every device; the others bring arrays of the same shapes."""
+    leaves, structure = jax.tree.flatten(tree)
+    # Empty arrays need no broadcast, and jaxlib 0.11 dies of compiling one.
+    brought = [_brought(leaf) for leaf in leaves if leaf.size]
+    with detect_peer_loss():
+        received = iter(_spread()(brought))
+    return structure.unflatten([next(received) if leaf.size else _nothing(leaf) for leaf in leaves])
+
+
+def broadcast_text(text: str, length: int) -> str:
+    """Process 0's text of a length in bytes; what the others bring does not matter."""
+    data = (text.encode() if jax.process_index() == 0 else b"").ljust(4 * -(-length // 4), b"\0")
+    words = broadcast(np.frombuffer(data, np.int32))
+    return np.asarray(words.addressable_data(0)).tobytes()[:length].decode()
+
+
+def _brought(leaf: Any) -> jax.Array:
+    """An array over all devices, each of which brings what its process has."""
+    sharding = NamedSharding(device_mesh(), SHARED_OUT)
+    pieces = [jax.device_put(leaf[None], device) for device in jax.local_devices()]
+    return jax.make_array_from_single_device_arrays((device_mesh().size, *leaf.shape), sharding, pieces)
+
+
+def _nothing(leaf: Any) -> jax.Array:
+    """An empty array on every device."""
+    pieces = [jax.device_put(leaf, device) for device in jax.local_devices()]
+    return jax.make_array_from_single_device_arrays(leaf.shape, _everywhere(), pieces)
+
+
+@cache
+def _gather() -> Any:
+    return jax.jit(lambda everyone: everyone, out_shardings=_everywhere())
+
+
+@cache
+def _spread() -> Any:
+    return jax.jit(from_first_device, out_shardings=_everywhere())
+
+
+def _everywhere() -> NamedSharding:
+    return NamedSharding(device_mesh(), PartitionSpec())

@@ -13,20 +13,20 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Polygon
 
 from vsr.drawing.painter import Look
+from vsr.evidence.reproduce.exchange import HIGHER, STORED, move_to_world, robots_of
+from vsr.evidence.reproduce.gait import ARRIVAL, FOOT, NEAR
+from vsr.evidence.reproduce.robots import draw_strip, title_of
+from vsr.evidence.reproduce.tables import markdown, write_csv
+from vsr.experiments.claims import GAIT, TRAITS, Exchange, Result, Trait, number
 from vsr.experiments.config import dump_yaml
-from vsr.experiments.estimate import simulate_within_memory
+from vsr.experiments.memory import simulate_within_memory
 from vsr.experiments.play.film import GIF_RATE, Film, write_gif
 from vsr.experiments.play.recordings import RecordedRobot, robot_from_trajectory
 from vsr.experiments.plot.comparison import holm, superiority
 from vsr.experiments.plot.figures import paper_style, save_figure, with_unit
 from vsr.experiments.ranks import middle, p_value
-from vsr.experiments.report.bodies import COLORS, polygons
-from vsr.experiments.reproduce.claims import Result, number
-from vsr.experiments.reproduce.exchange import GAIT, HIGHER, STORED, TRAITS, Exchange, Trait, moved, robots_of
-from vsr.experiments.reproduce.gait import ARRIVAL, FOOT, NEAR
-from vsr.experiments.reproduce.robots import draw_strip, title_of
-from vsr.experiments.reproduce.tables import markdown, write_csv
-from vsr.experiments.storage.files import replacing, write_text
+from vsr.experiments.report.charts import COLORS, polygons
+from vsr.experiments.storage.files import replace_when_closed, write_text
 from vsr.experiments.storage.runs import Run
 from vsr.robot import Body
 from vsr.scene import Scene
@@ -34,7 +34,7 @@ from vsr.scene import Scene
 MAP = "exchange.png"
 TABLE = "exchange.csv"
 KEPT = 0.1
-"""How much a robot's median may change with the finest steps and still count as kept."""
+"""How much a robot's median may change with the smallest time steps and still count as kept."""
 BODIES, FILM = "bodies.png", "exchange.gif"
 PANEL, SECONDS = (300, 200), 6.0
 """Size of one robot's picture in the film [pixels], and how long the film is at most [s]: it is to be a small file."""
@@ -121,8 +121,9 @@ def _transfer(found: Exchange, labels: Mapping[str, str], measure: str) -> Itera
     trials = found.measured.shape[-1]
     yield (
         f"Every seed's best robot (rows) in the world of every experiment (columns), simulated as its natives are, "
-        f"from {trials} starts within {1000 * HIGHER:g} mm, with default steps and steps {found.factors[-1]} times "
-        f"finer. A robot counts with the lesser of its two medians over trials; if half of them fail it counts as "
+        f"in {trials} trials within {1000 * HIGHER:g} mm, with default time steps and time steps "
+        f"{found.factors[-1]} times smaller. A robot counts with the lesser of its two medians "
+        f"over trials; if half of them fail it counts as "
         f"failed, which is worse than any number. Mean {measure} ± standard deviation over seeds; every robot is in "
         f"`{TABLE}`, every simulation in `{STORED}`."
     )
@@ -288,13 +289,13 @@ def keep_winners(
     filmed = [name for name in film if name in chosen]
     if filmed:
         robots = [
-            _recorded(moved(chosen[name], runs[world].experiment), f"{name} on {world}")
+            _recorded(move_to_world(chosen[name], runs[world].experiment), f"{name} on {world}")
             for name in filmed
             for world in filmed
         ]
-        with replacing(folder / FILM) as partial_file:
+        with replace_when_closed(folder / FILM) as partial_file:
             write_gif(Film(robots, Look(), GIF_RATE, panel=PANEL, seconds=SECONDS), partial_file, lambda: None)
-    draw_bodies(runs, found, labels, folder / BODIES)  # last: it tells that all of this is done
+    draw_bodies(runs, found, labels, folder / BODIES)  # last: this file marks the exchange as complete
 
 
 def draw_bodies(runs: Mapping[str, Run], found: Exchange, labels: Mapping[str, str], target: Path) -> None:

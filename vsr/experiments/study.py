@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from vsr.experiments.claims import CLAIMS, Claim
 from vsr.experiments.config import load_experiment
 from vsr.experiments.config.check import check
 from vsr.experiments.config.plugins import load_plugins, require_plugins
@@ -16,7 +17,6 @@ from vsr.experiments.config.problems import UserError
 from vsr.experiments.config.yaml import parse_yaml, read_text, read_yaml
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.installed import CONFIGS
-from vsr.experiments.reproduce.claims import CLAIMS, Claim
 from vsr.experiments.shipped import STUDY, find_config
 from vsr.spec import Count, FileSpec, OneOf, Spec, suggest, validation_error
 
@@ -26,7 +26,7 @@ PAPER = ("body", "devo", "sensing")
 ALL = "all"
 """Stands for these."""
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
-"""What may also be the name of a folder."""
+"""A name that may also be the name of a folder."""
 
 
 class Member(Spec):
@@ -35,7 +35,7 @@ class Member(Spec):
     file: str
     """its file, seen from the study's"""
     label: str
-    """what figures and tables call it"""
+    """its name in figures and tables"""
 
 
 class Panel(Spec):
@@ -68,7 +68,7 @@ class Scale(Spec):
     factors: tuple[Annotated[Count, Field(ge=1, le=64)], ...] = Field(default=(1, 2, 4, 8), min_length=1)
     """how many times smaller steps are when the best robots are simulated again"""
     note: str = ""
-    """what a reader should know of results on this scale"""
+    """remark on results on this scale"""
 
     def settings(self, experiment: str) -> tuple[str, ...]:
         """All values over those of an experiment's file."""
@@ -83,18 +83,18 @@ class Swap(Spec):
 
 
 class Study(FileSpec):
-    """All that `vsr reproduce` needs."""
+    """A study, as `vsr reproduce` reads it."""
 
     kind: Literal["study"] = "study"
     """what this file describes"""
     title: str
     about: str = ""
-    """what is asked, as Markdown"""
+    """the question, as Markdown"""
     experiments: dict[Name, Member] = Field(min_length=1)
     figure: Plots
     scales: dict[Name, Scale] = Field(min_length=1)
     claims: tuple[Annotated[Claim, OneOf(CLAIMS)], ...] = ()
-    """what the experiments are expected to show"""
+    """statements that the experiments are expected to bear out"""
     exchange: Swap | None = None
     """if given, every seed's best robot is tried in the worlds of all experiments, with the scale's factors and
     repeats; all must maximize the same measure, of 2-D robots"""
@@ -165,7 +165,7 @@ def is_study(path: str | Path) -> bool:
 
 
 def load_study(path: str | Path, *, run_plugins: bool = False) -> StudyFile:
-    """The study in a file; raises ConfigError with every fault in it, NeedsPlugins if plugins of it are not to run."""
+    """The study in a file; raises ConfigError with every fault, PluginRequiredError if plugins may not run."""
     document = read_yaml(path)
     if run_plugins:
         load_plugins(document)

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from vsr.experiments.claims import Result, gain
 from vsr.experiments.plot.comparison import compare
 from vsr.experiments.ranks import middle, quantile
-from vsr.experiments.reproduce.claims import Result, gain
 from vsr.experiments.storage.files import write_text
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -18,8 +19,9 @@ from scipy.stats import levene
 
 from vsr.experiments.ranks import middle, p_value
 from vsr.experiments.refine import Robustness
-from vsr.experiments.reproduce.exchange import Exchange, Trait
+from vsr.experiments.resimulate import aggregate
 from vsr.experiments.storage.runs import Run
+from vsr.physics.failure import Failure
 from vsr.spec import Real, Registry, Spec
 
 SIGNIFICANT = 0.05
@@ -28,9 +30,89 @@ Holds = Literal["yes", "in part", "no", "not run"]
 Share = Annotated[Real, Field(ge=0, le=1)]
 
 
+GAIT = ("contact", "feet", "duty", "sinkage", "effort")
+"""Metrics of gaits (vsr.evidence.reproduce.gait); effort: mean squared control value."""
+Trait = Literal["voxels", "width", "height", "contact", "contact_share", "feet", "duty", "sinkage", "effort"]
+TRAITS: dict[Trait, str] = {
+    "voxels": "voxels",
+    "width": "width [voxels]",
+    "height": "height [voxels]",
+    "contact": "voxels in contact at a time",
+    "contact_share": "share of its voxels in contact",
+    "feet": "feet",
+    "duty": "duty of a foot",
+    "sinkage": "sinkage [m]",
+    "effort": "mean squared control",
+}
+"""Traits that winners are compared by, with their labels."""
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """Results of robots in worlds. Worlds are named after the experiments they belong to."""
+
+    names: tuple[str, ...]
+    """of the experiments, in their order"""
+    home: np.ndarray
+    """place of the experiment that each robot comes from, (robots,); seeds follow each other"""
+    factors: tuple[int, ...]
+    """by which time steps were smaller"""
+    measured: np.ndarray
+    """the goal's measure, not a number where the simulation failed, (robots, worlds, factors, trials)"""
+    failure: np.ndarray
+    """why it failed, 0 if it did not, likewise"""
+    gait: dict[str, np.ndarray]
+    """each of GAIT: median over trials with the first factor, not a number if all failed, (robots, worlds)"""
+    body: dict[str, np.ndarray]
+    """voxels, width and height [voxels], not a number for a seed without a robot, (robots,)"""
+
+    @property
+    def counted(self) -> np.ndarray:
+        """Fitness that counts, negative infinity for a failure, (robots, worlds)."""
+        known = np.where(self.failure > 0, np.nan, self.measured)[:, :, [0, -1]]
+        return np.nan_to_num(aggregate(known), nan=-np.inf).min(-1)
+
+    def fitness(self, experiment: str, world: str) -> np.ndarray:
+        """That of one experiment's robots in a world, (seeds,)."""
+        return self.counted[self._of(experiment), self.names.index(world)]
+
+    def kept(self, experiment: str, world: str) -> np.ndarray:
+        """Share of its fitness at home that each robot keeps, negative infinity if it fails, (seeds,).
+
+        Not a number where it gets nowhere at home.
+        """
+        home, abroad = self.fitness(experiment, experiment), self.fitness(experiment, world)
+        return np.where(home > 0, abroad / np.where(home > 0, home, 1), np.nan)
+
+    def trait(self, experiment: str, name: Trait) -> np.ndarray:
+        """One of TRAITS of an experiment's robots, at home, (seeds,); not a number where it is not known."""
+        own, world = self._of(experiment), self.names.index(experiment)
+        if name == "contact_share":
+            return self.gait["contact"][own, world] / self.body["voxels"][own]
+        return self.body[name][own] if name in self.body else self.gait[name][own, world]
+
+    def failures(self, experiment: str, world: str) -> Counter[str]:
+        """How many simulations of an experiment's robots in a world failed, by reason."""
+        codes = self.failure[self._of(experiment), self.names.index(world)]
+        return Counter(Failure(int(code)).label for code in codes.ravel() if code)
+
+    def robustness(self, experiment: str) -> Robustness:
+        """Its robots at home, with default and smaller time steps."""
+        refined = self.measured[self._of(experiment), self.names.index(experiment)]
+        unchanged = np.zeros((len(refined), 0, refined.shape[-1]))
+        return Robustness(self.factors, refined, (), unchanged)
+
+    def best(self, experiment: str) -> int:
+        """Place of the seed whose robot is the best at home."""
+        return int(np.argmax(self.fitness(experiment, experiment)))
+
+    def _of(self, experiment: str) -> np.ndarray:
+        return self.home == self.names.index(experiment)
+
+
 @dataclass(frozen=True)
 class Result:
-    """What an experiment came to."""
+    """The results of an experiment."""
 
     name: str
     label: str
@@ -38,9 +120,9 @@ class Result:
     repeats: np.ndarray | None = None
     """the measure of each seed's best robot, simulated several times, (seeds, repeats); the first one is unperturbed"""
     robustness: Robustness | None = None
-    """what is left of each seed's best robot with smaller time steps and changed parameters"""
+    """fitness that each seed's best robot keeps with smaller time steps and changed parameters"""
     exchange: Exchange | None = None
-    """what became of all experiments' best robots in the worlds of all"""
+    """results of all experiments' best robots in the worlds of all"""
 
     @property
     def sign(self) -> float:
@@ -123,7 +205,7 @@ class Gain(Claim):
         return Verdict("in part" if middle(last) > middle(first) else "no", evidence)
 
 
-class Comparing(Claim):
+class Comparison(Claim):
     """Something that holds for one experiment more than for another."""
 
     experiment: str
@@ -136,7 +218,7 @@ class Comparing(Claim):
         return (self.experiment, self.than)
 
 
-class Above(Comparing):
+class Above(Comparison):
     """One experiment's best robots are better than another's, at the end or during a part of the run.
 
     Yes if the median over seeds is better and a two-sided Mann-Whitney test is significant (p < 0.05); in part if only
@@ -161,7 +243,7 @@ class Above(Comparing):
         return Verdict("yes" if p_value(a, b) < SIGNIFICANT else "in part", evidence)
 
 
-class GainsMore(Comparing):
+class GainsMore(Comparison):
     """Evolution makes one experiment's robots better by a larger ratio than another's.
 
     Of every seed the ratio of its last best to its first is taken. Yes if the median over seeds is larger and a
@@ -181,7 +263,7 @@ class GainsMore(Comparing):
         return Verdict("yes" if p < SIGNIFICANT else "in part", evidence)
 
 
-class Wider(Comparing):
+class Wider(Comparison):
     """One experiment's final results spread more over seeds than another's.
 
     Yes if the standard deviation is larger and a Brown-Forsythe test is significant (p < 0.05); in part if it is only
@@ -201,13 +283,12 @@ class Wider(Comparing):
         return Verdict("yes" if p < SIGNIFICANT else "in part", evidence)
 
 
-class FaresBetter(Comparing):
+class FaresBetter(Comparison):
     """One experiment's winners are better than another's in some world, where both are simulated alike.
 
-    Each robot counts with the lesser of its medians over starts with usual and finest steps, a failure less than any
-    other. Yes if the median over seeds is better and a two-sided Mann-Whitney test is significant (p < 0.05); in part
-    if only the median is better.
-    """
+    Each robot counts with the lesser of its medians over trials with default and smallest time steps, a failure less
+    than any other. Yes if the median over seeds is better and a two-sided Mann-Whitney test is significant (p < 0.05);
+    in part if only the median is better."""
 
     type: Literal["fares_better"] = "fares_better"
     world: str
@@ -225,7 +306,7 @@ class FaresBetter(Comparing):
         return _judged(a, b, _against(results[self.experiment], results[self.than], a, b))
 
 
-class KeepsMore(Comparing):
+class KeepsMore(Comparison):
     """Winners of one experiment keep more of their fitness in another's world than the other's keep in theirs.
 
     Yes if the median over seeds of the share that is kept is larger and a two-sided Mann-Whitney test is significant
@@ -247,7 +328,7 @@ class KeepsMore(Comparing):
         return _judged(a, b, evidence + (f"; {left_out} robots left out" if left_out else ""))
 
 
-class MoreOf(Comparing):
+class MoreOf(Comparison):
     """Winners of one experiment have more of a trait, each at home, than another's.
 
     Yes if the median over seeds is larger and a two-sided Mann-Whitney test is significant (p < 0.05); in part if it is
@@ -271,11 +352,11 @@ class MoreOf(Comparing):
         return _judged(a, b, evidence + (f"; {left_out} robots left out" if left_out else ""))
 
 
-class MetricAbove(Comparing):
+class MetricAbove(Comparison):
     """One experiment's search ends with more of something that searches report themselves than another's.
 
-    Figures are those of archives and fronts, such as body.coverage or hypervolume; `bodies`, how many different ones
-    the population or the archives hold, is told by all. Yes if the median over seeds is larger and a two-sided
+    Metrics are those of archives and fronts, such as body.coverage or hypervolume; `bodies`, how many different ones
+    the population or the archives hold, is reported by all. Yes if the median over seeds is larger and a two-sided
     Mann-Whitney test is significant (p < 0.05); in part if it is only larger.
     """
 
@@ -286,7 +367,7 @@ class MetricAbove(Comparing):
     def judge(self, results: Mapping[str, Result]) -> Verdict:
         metrics = {name: self._metric(results[name].run) for name in self.needs}
         if silent := [name for name, values in metrics.items() if values is None]:
-            return Verdict("not run", f"{silent[0]} tells no figure '{self.metric}'")
+            return Verdict("not run", f"{silent[0]} reports no metric '{self.metric}'")
         a, b = (np.nan_to_num(values[:, -1], nan=-np.inf) for values in metrics.values() if values is not None)
         evidence = (
             f"{float(middle(a)):.3g} against {float(middle(b)):.3g} (medians over seeds), p = {p_value(a, b):.2g}"
@@ -294,7 +375,7 @@ class MetricAbove(Comparing):
         return _judged(a, b, evidence)
 
     def _metric(self, run: Run) -> np.ndarray | None:
-        """Of every seed and generation, None if the search does not tell it."""
+        """Of every seed and generation, None if the search does not report it."""
         return run.bodies if self.metric == "bodies" else run.metrics.get(self.metric)
 
 

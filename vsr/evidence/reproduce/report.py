@@ -1,4 +1,4 @@
-"""What a study came to, written down: figure, CSV files, and a report in Markdown with every claim and its numbers."""
+"""The results of a study: figure, CSV files, and a report in Markdown with every claim and its numbers."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from vsr.evidence.reproduce.exchange_report import write_exchange
+from vsr.evidence.reproduce.robots import HIGHER
+from vsr.evidence.reproduce.tables import curves, markdown, pairs, table, write_csv
+from vsr.experiments.claims import Claim, Result, Verdict, judge, number
 from vsr.experiments.formatting import clock
 from vsr.experiments.plot.curves import draw_curves, goal
 from vsr.experiments.plot.figures import paper_style, save_figure, with_unit
 from vsr.experiments.ranks import middle
-from vsr.experiments.reproduce.claims import Claim, Result, Verdict, judge, number
-from vsr.experiments.reproduce.exchange_report import write_exchange
-from vsr.experiments.reproduce.robots import HIGHER
-from vsr.experiments.reproduce.study import Panel, StudyFile
-from vsr.experiments.reproduce.tables import curves, markdown, pairs, table, write_csv
 from vsr.experiments.storage.files import write_text
-from vsr.experiments.storage.provenance import Making, making
+from vsr.experiments.storage.provenance import Provenance, making
+from vsr.experiments.study import Panel, StudyFile
 
 REPORT, BEST = "report.md", "best"
 
@@ -31,7 +31,7 @@ NEAR = 0.1
 def write_study(
     file: StudyFile, scale: str, results: Mapping[str, Result], folder: Path, warnings: Sequence[str]
 ) -> list[tuple[Claim, Verdict]]:
-    """Figure, tables and report of what has been run so far; returns all claims with their verdicts."""
+    """Write figure, tables and report of the runs so far; returns all claims with their verdicts."""
     study = file.study
     verdicts = [(claim, judge(claim, results)) for claim in study.claims]
     ordered = [results[name] for name in study.experiments if name in results]
@@ -188,14 +188,15 @@ def _exchanged(file: StudyFile, results: Mapping[str, Result], folder: Path) -> 
 
 
 def _robust(known: Sequence[Result]) -> Iterator[str]:
-    """What is left with smaller time steps and changed parameters."""
+    """Fitness that is kept with smaller time steps and changed parameters."""
     if not known:
         return
     factors = max((result.robustness.factors for result in known if result.robustness is not None), key=len)
     yield from (
         "",
         "The same robots with smaller time steps. Each number is the median over seeds of the median over trials; "
-        f"`kept` is steps {factors[-1]} times finer over {factors[0]} times, of each robot, and `most changed` what is "
+        f"`kept` is each robot's fitness with time steps {factors[-1]} times smaller over {factors[0]} times, "
+        f"and `most changed` what is "
         "left, farthest from 100 %, when the springs' frequency changes by 1 %, their damping or the friction by 2 %, "
         "where that was tried.",
         "",
@@ -265,7 +266,7 @@ def _how(results: Sequence[Result]) -> Iterator[str]:
     )
 
 
-def _making(result: Result, made: Making) -> list[str]:
+def _making(result: Result, made: Provenance) -> list[str]:
     schedule = result.run.experiment.schedule()
     last = made.sessions[-1] if made.sessions else {}
     packages = {"python": last.get("python"), **last.get("packages", {})}

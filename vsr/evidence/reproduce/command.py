@@ -16,6 +16,11 @@ from pathlib import Path
 
 from rich.console import Console
 
+from vsr.evidence.reproduce.exchange import exchange, read_exchange
+from vsr.evidence.reproduce.exchange_report import BODIES, keep_winners
+from vsr.evidence.reproduce.report import write_study, write_summary
+from vsr.evidence.reproduce.robots import TRIALS, keep_best, read_repeats, read_robustness
+from vsr.experiments.claims import Claim, Result, Verdict
 from vsr.experiments.config import run_plugins_of
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.devices import prepare
@@ -23,17 +28,12 @@ from vsr.experiments.evolve.command import Stopped, evolve, read_options
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.options import EvolveOptions, ReproduceOptions
 from vsr.experiments.report.command import REPORT
-from vsr.experiments.reproduce.claims import Claim, Result, Verdict
-from vsr.experiments.reproduce.exchange import exchange, read_exchange
-from vsr.experiments.reproduce.exchange_report import BODIES, keep_winners
-from vsr.experiments.reproduce.report import write_study, write_summary
-from vsr.experiments.reproduce.robots import TRIALS, keep_best, read_repeats, read_robustness
-from vsr.experiments.reproduce.study import StudyFile, find_studies
 from vsr.experiments.stopping import on_interrupt
 from vsr.experiments.storage.robots import BEST
 from vsr.experiments.storage.run_folder import is_run
 from vsr.experiments.storage.runs import Run, read_run
 from vsr.experiments.storage.settings import CONFIG
+from vsr.experiments.study import StudyFile, find_studies
 from vsr.spec import suggest
 
 

@@ -25,7 +25,13 @@ from vsr.experiments.play.recordings import RecordedRobot, robot_from_trajectory
 from vsr.experiments.population import record_population, repeat
 from vsr.experiments.ranks import middle
 from vsr.experiments.refine import Robustness, robustness_of, stamp, stored_refinement
-from vsr.experiments.storage.files import read_checked_json, replacing, without_nan, write_checked_json, write_text
+from vsr.experiments.storage.files import (
+    read_checked_json,
+    replace_when_closed,
+    without_nan,
+    write_checked_json,
+    write_text,
+)
 from vsr.experiments.storage.provenance import describe_session
 from vsr.experiments.storage.robots import load_robot, read_title, robot_file
 from vsr.experiments.storage.runs import Run
@@ -46,7 +52,7 @@ def keep_best(run: Run, folder: Path, name: str, repeats: int, factors: Sequence
 
     factors: how many times smaller steps are in further repeats.
 
-    What is there already and fits the run is kept.
+    Files that fit the run are kept.
     """
     known = read_robustness(run, folder, name)
     if known is not None and known.factors == tuple(factors):
@@ -99,7 +105,7 @@ def _robustness(run: Run, scenes: dict[int, Scene], factors: Sequence[int], tria
 
 
 def _refined_already(run: Run, robots: int, factors: Sequence[int], trials: int) -> Robustness | None:
-    """What `vsr refine` has found for this very run, if it is what is wanted here."""
+    """The results of `vsr refine` for this very run, if they are of these factors and trials."""
     stored = stored_refinement(run)
     if stored is None:
         return None
@@ -121,16 +127,16 @@ def title_of(run: Run, index: int, repeats: list[float], robust: Robustness | No
     if not np.isfinite(median):
         return f"{who}, {goal.measure} failed\n"
     failed = f", {len(values) - len(kept)} failed" if len(kept) < len(values) else ""
-    spread = f"median of {len(values)} starts, {kept.min():.6g} to {kept.max():.6g}{failed}"
+    spread = f"median of {len(values)} trials, {kept.min():.6g} to {kept.max():.6g}{failed}"
     smaller_steps = ""
     if robust is not None:
         last = robust.factors[-1]
-        smaller_steps = f"; {number(float(robust.at(last)[index]))} with steps {last} times finer"
+        smaller_steps = f"; {number(float(robust.at(last)[index]))} with time steps {last} times smaller"
     return f"{who}, {goal.measure} {median:.6g} ({spread}{smaller_steps})\n"
 
 
 def read_robustness(run: Run, folder: Path, name: str) -> Robustness | None:
-    """What `keep_best` has found for this very run, or None."""
+    """The results of `keep_best` for this very run, or None."""
     if read_repeats(run, folder, name) is None:
         return None
     stored = read_checked_json(folder / f"{name}.json").get("robustness")
@@ -185,5 +191,5 @@ def _raised(model: AnyModel, state: AnyState, height: Array) -> AnyState:
 def draw_strip(robot: RecordedRobot, target: Path) -> None:
     """A strip from the middle of the episode."""
     end = float(robot.recording.time[-1])
-    with replacing(target) as partial_file:
+    with replace_when_closed(target) as partial_file:
         write_strip([robot], Look(), partial_file, lambda: None, (end / 2, min(end / 2 + SPAN, end)))

@@ -8,20 +8,19 @@ from conftest import TINY
 from faults.fuzz import documents
 
 import vsr.cli as cli
+from vsr.experiments import memory
 from vsr.experiments.config import UserError, parse_experiment, parse_scene
-from vsr.experiments.estimate import (
-    budget,
+from vsr.experiments.memory import (
     explain_out_of_memory,
     memory_lines,
     needs_of_experiment,
     needs_of_scene,
     needs_of_training,
-    operations_of,
     require_memory,
-    resources,
-    seconds_of,
 )
-from vsr.experiments.refine import RefineOptions, refine
+from vsr.experiments.options import RefineOptions
+from vsr.experiments.refine import refine
+from vsr.experiments.run_time import operations_of, seconds_of
 
 NETWORK = """
 robot:
@@ -46,7 +45,7 @@ robot:
 def test_what_does_not_fit_is_refused_with_what_to_reduce(command, text, reduce, tmp_path, monkeypatch):
     (tmp_path / "large.yaml").write_text(text)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(budget, "host_memory", lambda: 16e9)
+    monkeypatch.setattr(memory, "host_memory", lambda: 16e9)
     result = CliRunner().invoke(cli.main, [command, "large.yaml"])
     assert result.exit_code == 2, result.output
     assert "large.yaml: this needs about" in result.output
@@ -59,7 +58,7 @@ def test_what_does_not_fit_is_refused_with_what_to_reduce(command, text, reduce,
 def test_robots_that_do_not_fit_are_refused(command, tmp_path, monkeypatch):
     robot = tmp_path / "robot.yaml"
     robot.write_text(documents("evolved")[0])
-    monkeypatch.setattr(budget, "host_memory", lambda: 1e8)
+    monkeypatch.setattr(memory, "host_memory", lambda: 1e8)
     result = CliRunner().invoke(cli.main, [*command, str(robot)])
     assert result.exit_code == 2, result.output
     assert "this computer has 100 MB left" in result.output
@@ -90,11 +89,11 @@ def test_needs_grow_with_what_is_asked_for():
 
 
 def test_what_nearly_fits_is_tried(monkeypatch):
-    needs = [budget.Need("objects", 1e9, ("objects (many)",))]
-    monkeypatch.setattr(budget, "host_memory", lambda: 0.9e9)
+    needs = [memory.Need("objects", 1e9, ("objects (many)",))]
+    monkeypatch.setattr(memory, "host_memory", lambda: 0.9e9)
     require_memory("f.yaml", needs)
     assert "tight" in memory_lines(needs)[0][1]
-    monkeypatch.setattr(budget, "host_memory", lambda: 0.7e9)
+    monkeypatch.setattr(memory, "host_memory", lambda: 0.7e9)
     with pytest.raises(
         UserError, match=r"f.yaml: this needs about 1 GB .* 0?700 MB left: 1 GB for objects; reduce objects"
     ):
@@ -102,7 +101,7 @@ def test_what_nearly_fits_is_tried(monkeypatch):
 
 
 def test_memory_that_is_not_there_after_all_is_told():
-    needs = [budget.Need("objects", 1e9, ("objects (many)",))]
+    needs = [memory.Need("objects", 1e9, ("objects (many)",))]
     message = r"not enough memory for this; reduce objects \(many\); all is saved"
     with pytest.raises(UserError, match=message), explain_out_of_memory(needs, "all is saved"):
         raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 8 bytes.")
@@ -118,11 +117,11 @@ def test_limits_of_a_container_count(tmp_path, monkeypatch):
         folder.mkdir()
         (folder / "memory.max").write_text(most)
         (folder / "memory.current").write_text(used)
-    monkeypatch.setattr(resources, "OWN_GROUP", tmp_path / "self")
-    monkeypatch.setattr(resources, "GROUPS", tmp_path)
-    assert resources.host_memory() == 4000
-    monkeypatch.setattr(resources, "OWN_GROUP", tmp_path / "none")
-    assert resources.host_memory() > 4000
+    monkeypatch.setattr(memory, "OWN_GROUP", tmp_path / "self")
+    monkeypatch.setattr(memory, "GROUPS", tmp_path)
+    assert memory.host_memory() == 4000
+    monkeypatch.setattr(memory, "OWN_GROUP", tmp_path / "none")
+    assert memory.host_memory() > 4000
 
 
 def test_operations_are_counted_with_loops_and_choices():
@@ -163,7 +162,7 @@ def test_sand_that_does_not_fit_is_refused_before_it_is_built(command, no_bed, t
     large = SANDY.replace("period: 24", "period: 100000")
     file.write_text(large.replace("shape: aa}", "shape: aa}, controller: sine") if command == "evolve" else large)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(budget, "host_memory", lambda: 1e9)
+    monkeypatch.setattr(memory, "host_memory", lambda: 1e9)
     result = CliRunner().invoke(cli.main, [command, "sandy.yaml"])
     assert result.exit_code == 2, result.output
     assert "this needs about" in result.output
@@ -193,7 +192,7 @@ def test_how_long_a_bed_settles_is_said_beforehand(no_bed, capsys):
 @pytest.mark.parametrize("trials", [10_000_000, 99_999_999_999_999])
 def test_more_starts_than_fit_are_refused(trials, tmp_path, monkeypatch):
     (tmp_path / "walk.yaml").write_text("robot: {body: {shape: aa}}\ntask: {duration: 0.1}\n")
-    monkeypatch.setattr(budget, "host_memory", lambda: 16e9)
+    monkeypatch.setattr(memory, "host_memory", lambda: 16e9)
     options = RefineOptions((str(tmp_path / "walk.yaml"),), (1,), trials, None, None, None)
     with pytest.raises(UserError, match=rf"vsr refine: this needs about .* reduce --trials \({trials:,}\)"):
         refine(options)

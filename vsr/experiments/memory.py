@@ -1,29 +1,119 @@
-"""How much memory an experiment, a scene or a training takes, from its description alone: no array is made; and how
-long it takes until it can begin.
+"""Memory that an experiment, a scene or a training takes, against the memory of this computer.
 
-Sizes of populations are counted. What programs need besides was measured (docs/performance.md), and grows with cells,
-grains and genes as written here.
+Needs follow from the description alone: no array is made. Sizes of populations are counted. Needs of programs were
+measured (docs/performance.md), and grow with cells, grains and genes as written here. A need also states the time that
+passes before a program can begin.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Sequence
+import os
+import resource
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from rich.console import Console
 
+from vsr.experiments.config.problems import UserError
+from vsr.experiments.console import say
 from vsr.experiments.encodings.bodies import FixedBody
-from vsr.experiments.estimate.operations import Operations
-from vsr.experiments.estimate.resources import memory_limit
-from vsr.experiments.estimate.speed import seconds_of
 from vsr.experiments.experiment import Experiment
+from vsr.experiments.formatting import duration_text
 from vsr.experiments.population import robots_at_once
+from vsr.experiments.run_time import Operations, seconds_of
 from vsr.physics.granular.bed import PROGRAM_OF_GRAINS
-from vsr.scene import Scene
+from vsr.scene import Outcome, Scene, simulate
 from vsr.terrain.shapes import Load
 from vsr.world.spec import VoxelLike, World
+
+MEMORY = Path("/proc/meminfo")
+OWN_GROUP = Path("/proc/self/cgroup")
+GROUPS = Path("/sys/fs/cgroup")
+SHARE_OF_DEVICE = 0.6
+BYTES_ON_HOST = 2**30
+UNLIMITED = 2**60
+"""Control groups without a limit report such a number, or `max`."""
+
+
+def host_memory() -> float:
+    """Memory that this process may still take [bytes]: what is free, and what limits allow."""
+    return min(_free(), _left_in_group(), _left_for_process())
+
+
+def accelerator_memory() -> float | None:
+    """Memory limit of an accelerator [bytes]; None on the CPU, or where it is not known."""
+    if jax.default_backend() == "cpu":
+        return None
+    statistics = jax.local_devices()[0].memory_stats() or {}
+    return float(statistics["bytes_limit"]) if "bytes_limit" in statistics else None
+
+
+def memory_limit() -> float:
+    """Memory that a device may use [bytes]: much of an accelerator's, a modest part of a computer's."""
+    own = accelerator_memory()
+    return BYTES_ON_HOST / jax.local_device_count() if own is None else SHARE_OF_DEVICE * own
+
+
+def _free() -> float:
+    try:
+        for line in MEMORY.read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return 1024.0 * int(line.split()[1])
+    except (OSError, ValueError, IndexError):
+        pass
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (ValueError, OSError):
+        return float("inf")
+
+
+def _left_in_group() -> float:
+    """Of the memory of a container or a job of a cluster."""
+    try:
+        lines = [line.split(":", 2) for line in OWN_GROUP.read_text().splitlines()]
+    except OSError:
+        return float("inf")
+    left = float("inf")
+    for _, controllers, path in (line for line in lines if len(line) == 3):
+        if controllers == "":
+            names, folder = ("memory.max", "memory.current"), GROUPS
+        elif "memory" in controllers.split(","):
+            names, folder = ("memory.limit_in_bytes", "memory.usage_in_bytes"), GROUPS / "memory"
+        else:
+            continue
+        own = folder / path.lstrip("/")
+        for group in (own, *own.parents):
+            most, used = (_number(group / name) for name in names)
+            if most is not None and used is not None and most < UNLIMITED:
+                left = min(left, most - used)
+            if group == folder:
+                break
+    return max(left, 0.0)
+
+
+def _left_for_process() -> float:
+    """Of what `ulimit -v` allows."""
+    most, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if most == resource.RLIM_INFINITY:
+        return float("inf")
+    try:
+        taken = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        taken = 0
+    return max(float(most - taken), 0.0)
+
+
+def _number(file: Path) -> float | None:
+    try:
+        return float(file.read_text())
+    except (OSError, ValueError):
+        return None
+
 
 Place = Literal["device", "host"]
 """Where memory is taken; with processors as devices both are the same."""
@@ -56,12 +146,12 @@ SHORTEST_GENERATION = 0.02
 
 
 class Need(NamedTuple):
-    """One thing that takes memory."""
+    """One use of memory."""
 
     what: str
     bytes: float
     settings: tuple[str, ...]
-    """what to reduce, with the values given"""
+    """settings to reduce, with the values given"""
     place: Place = "device"
     seconds: float = 0.0
     """that it takes before anything else can begin"""
@@ -151,13 +241,13 @@ def needs_of_scene(scene: Scene, *, recorded: bool = True) -> list[Need]:
     if recorded:
         grains = 0 if load is None else load.parts
         moment = BYTES_OF_A_CELL_RECORDED * layers * body.cells.size + BYTES_OF_A_GRAIN_RECORDED * grains
-        lasting = f"task.duration ({scene.task.duration:g} s, {schedule.calls:,} moments)"
-        found.append(Need("its recording", 2 * moment * schedule.calls * size / 4, (lasting, *settings)))
+        duration_text = f"task.duration ({scene.task.duration:g} s, {schedule.calls:,} moments)"
+        found.append(Need("its recording", 2 * moment * schedule.calls * size / 4, (duration_text, *settings)))
     return found
 
 
 def needs_of_refining(scenes: Sequence[Scene], trials: int, cases: int) -> list[Need]:
-    """Of robots that are simulated again from several starts in each of several cases, all starts at once."""
+    """Needs of re-simulating robots in several trials of several cases, all trials at once."""
     copies = 0.0
     for scene in scenes:
         body = scene.robot.body
@@ -171,7 +261,7 @@ def needs_of_refining(scenes: Sequence[Scene], trials: int, cases: int) -> list[
     heaviest = max((needs_of_scene(scene, recorded=False) for scene in scenes), key=_total)
     return [
         *heaviest,
-        Need("robots in all their starts", copies * trials, settings),
+        Need("robots in all their trials", copies * trials, settings),
         Need("what is measured", measured, (*settings, f"--factors ({cases:,} cases)"), "host"),
     ]
 
@@ -190,12 +280,12 @@ def needs_of_training(population: int, trials: int, grains: int) -> list[Need]:
 
 
 def _program(further: float) -> Need:
-    """Whatever is simulated; further: that systems take [bytes]."""
+    """Need of any simulation; further: that of systems [bytes]."""
     return Need("the program itself", PROGRAM + further, (), "host")
 
 
 def _of_genes(experiment: Experiment) -> str:
-    """What makes genes many."""
+    """The setting that determines the number of genes."""
     body, controller = experiment.robot.body, experiment.robot.controller
     genes = experiment.robot.gene_count
     hidden = getattr(controller, "hidden", ())
@@ -212,3 +302,101 @@ def _of_body(body: Any) -> str:
 
 def _of_seeds(seeds: int) -> tuple[str, ...]:
     return (f"seeds ({seeds:,})",) if seeds > 1 else ()
+
+
+DOUBT = 1.25
+"""Estimates above the available memory by this factor are refused; nearer ones may be wrong, and are tried."""
+LONGEST_WAIT = 1800.0
+"""Longest wait before a command can begin [s]; a longer one is refused ..."""
+WORTH_SAYING = 5.0
+"""... and a wait longer than this is announced."""
+EXHAUSTED = ("RESOURCE_EXHAUSTED", "out of memory", "Out of memory")
+
+
+def require_memory(what: str, needs: Sequence[Need]) -> None:
+    """Raise UserError if there is no memory for this, or if it takes too long to begin; say so if it takes a while.
+
+    what: the file or command that asks for it. To be called before anything is built.
+    """
+    for need in needs:
+        if need.seconds > LONGEST_WAIT:
+            took, most = duration_text(need.seconds), duration_text(LONGEST_WAIT)
+            reduced = " or ".join(need.settings)
+            raise UserError(f"{what}: {need.what} takes about {took} to settle here, at most {most}: reduce {reduced}")
+    for place, have, own in _budgets(needs):
+        total = sum(need.bytes for need in own)
+        if total > DOUBT * have:
+            raise UserError(f"{what}: {_refusal(place, total, have, own)}")
+    for need in needs:
+        if need.seconds > WORTH_SAYING:
+            say(
+                f"settling {need.what}, about {duration_text(need.seconds)}; it is kept for later", Console(stderr=True)
+            )
+
+
+def memory_lines(needs: Sequence[Need]) -> list[tuple[str, str]]:
+    """Memory as `vsr check` prints it, by place, with what takes most."""
+    lines = []
+    for place, have, own in _budgets(needs):
+        total = sum(need.bytes for need in own)
+        most = max(own, key=lambda need: need.bytes)
+        tight = "; this is tight" if total > 0.8 * have else ""
+        lines.append((f"memory of {place}", f"about {size(total)} of {size(have)}, most for {most.what}{tight}"))
+    return lines
+
+
+def size(number: float) -> str:
+    """Bytes as text for people: 1.5 GB."""
+    for unit, per in (("EB", 1e18), ("PB", 1e15), ("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
+        if number >= 0.995 * per:
+            return f"{number / per:.3g} {unit}" if number < 9995e15 else f"{number:.1e} bytes"
+    return f"{max(number, 0) / 1e6:.2g} MB"
+
+
+def _budgets(needs: Sequence[Need]) -> Iterator[tuple[str, float, list[Need]]]:
+    """Where memory is taken, how much there is [bytes], and what is taken there."""
+    own = accelerator_memory()
+    if own is None:
+        yield "this computer", host_memory(), list(needs)
+        return
+    yield f"the {jax.default_backend().upper()}", own, [need for need in needs if need.place == "device"]
+    yield "this computer", host_memory(), [need for need in needs if need.place == "host"]
+
+
+def _refusal(place: str, total: float, have: float, needs: Sequence[Need]) -> str:
+    most = sorted(needs, key=lambda need: -need.bytes)
+    heavy = [need for need in most if need.bytes > 0.1 * total and need.settings]
+    parts = ", ".join(f"{size(need.bytes)} for {need.what}" for need in heavy)
+    settings = list(dict.fromkeys(setting for need in heavy for setting in need.settings))
+    return (
+        f"this needs about {size(total)} of memory, and {place} has {size(have)} left: {parts}; "
+        f"reduce {' or '.join(settings[:6])}"
+    )
+
+
+@contextlib.contextmanager
+def explain_out_of_memory(needs: Sequence[Need], standing: str = "") -> Iterator[None]:
+    """Explain an out-of-memory error; standing: the state of the work, and how to go on."""
+    try:
+        yield
+    except Exception as error:
+        if not is_exhausted(error):
+            raise
+        most = max((need for need in needs if need.settings), key=lambda need: need.bytes, default=None)
+        advice = f"; reduce {' or '.join(most.settings[:3])}" if most else ""
+        raise UserError(f"there is not enough memory for this{advice}{f'; {standing}' if standing else ''}") from None
+
+
+def simulate_within_memory(name: str, scene: Scene, *, keep_trajectory: bool = False) -> Outcome:
+    """A scene's episode; raises UserError if there is no memory for it. name: of what asks for it."""
+    needs = needs_of_scene(scene, recorded=keep_trajectory)
+    require_memory(name, needs)
+    with explain_out_of_memory(needs):
+        return simulate(scene, keep_trajectory=keep_trajectory)
+
+
+def is_exhausted(error: BaseException) -> bool:
+    """Whether an error is an out-of-memory error, of a device or of the host."""
+    if isinstance(error, MemoryError):
+        return True
+    return isinstance(error, jax.errors.JaxRuntimeError) and any(word in str(error) for word in EXHAUSTED)

@@ -1,18 +1,21 @@
-"""A film of a bulldozer at work: a picture at a slant for every few actions, as a GIF."""
+"""Pictures of a training: its curve, and a film of a bulldozer at work."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 from PIL import Image
 
 from vsr.envs.machines.bulldozing import GOAL, Bulldozing, pose_at
 from vsr.envs.machines.cameras import Eye, looking, paint
-from vsr.experiments.storage.files import replacing
-from vsr.experiments.train.episodes import Film
+from vsr.experiments.play.film import Film
+from vsr.experiments.plot.figures import paper_style, save_figure
+from vsr.experiments.storage.files import replace_when_closed
 
 CAMERA = Eye(pixels=(270, 480), half_angle=0.5, near=3.0, far=14.0)
 AT, TARGET = (-0.6, -6.4, 4.2), (0.0, -0.1, 0.0)
@@ -30,7 +33,7 @@ def write_film(scenario: Bulldozing, film: Film, target: Path) -> None:
     stride = max(1, -(-steps // MOST_FRAMES))
     frames = [Image.fromarray(frame(scenario, film, moment)) for moment in range(0, steps, stride)]
     pause = round(1000 * scenario.pace.interval * stride)
-    with replacing(target) as partial:
+    with replace_when_closed(target) as partial:
         frames[0].save(partial, save_all=True, append_images=frames[1:], duration=pause, loop=0)
 
 
@@ -59,3 +62,18 @@ def _outline() -> tuple[np.ndarray, np.ndarray]:
     columns = np.floor(0.5 * CAMERA.pixels[1] - CAMERA.focal * left / ahead).astype(int)
     shown = (rows >= 0) & (rows < CAMERA.pixels[0]) & (columns >= 0) & (columns < CAMERA.pixels[1])
     return rows[shown], columns[shown]
+
+
+def plot_curve(curve: list[dict[str, Any]], target: Path) -> None:
+    """Mean, best and the policy itself; failures leave gaps."""
+    with paper_style():
+        figure = Figure()
+        axes = figure.add_subplot()
+        generations = [row["generation"] for row in curve]
+        for name, label in (("policy", "policy"), ("mean", "mean of the population"), ("best", "best of it")):
+            values = [float("nan") if row[name] is None else row[name] for row in curve]
+            axes.plot(generations, values, label=label)
+        axes.set_xlabel("generation")
+        axes.set_ylabel("reward per step")
+        axes.legend()
+        save_figure(figure, target)

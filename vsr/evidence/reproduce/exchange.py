@@ -1,17 +1,15 @@
 """Winners exchanged: every seed's best robot of every experiment in the worlds of all, and what it does there.
 
-A robot is simulated abroad just as the natives are: with the world, the task and the steps of their experiment. What
-counts is the lesser of two medians over trials, with usual and with the finest steps, so that nothing counts which
-exists at one step size or from one start only. Failures are kept, counted and worse than any other result.
-"""
+A robot is simulated abroad just as the natives are: with the world, the task and the steps of their experiment. Its
+result is the lesser of two medians over trials, with default and with the smallest time steps, so that nothing counts
+which exists at one step size or in one trial only. Failures are kept, counted and worse than any other result."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -21,12 +19,13 @@ from pydantic import ValidationError
 from vsr.arrays import CorruptFileError
 from vsr.controllers import Controller
 from vsr.episode import Scenario, record
+from vsr.evidence.reproduce.gait import gait_of
+from vsr.experiments.claims import GAIT, Exchange
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.perturbation import InitialNoise, Perturbation, perturbations_of, reset_perturbed
-from vsr.experiments.refine import Robustness, stamp
-from vsr.experiments.reproduce.gait import gait_of
-from vsr.experiments.resimulate import Job, aggregate, batches_of, job_of, simulate_jobs
+from vsr.experiments.refine import stamp
+from vsr.experiments.resimulate import Job, batches_of, job_of, simulate_jobs
 from vsr.experiments.storage.files import read_checked_json, without_nan, write_checked_json
 from vsr.experiments.storage.provenance import describe_session
 from vsr.experiments.storage.robots import load_robot, robot_file
@@ -39,84 +38,6 @@ from vsr.scene import Scene, precision
 STORED = "exchange.json"
 HIGHER = 1e-3
 """Largest difference in start height [m]."""
-GAIT = ("contact", "feet", "duty", "sinkage", "effort")
-"""What is seen of how robots move (experiments.reproduce.gait); effort: mean squared control value."""
-Trait = Literal["voxels", "width", "height", "contact", "contact_share", "feet", "duty", "sinkage", "effort"]
-TRAITS: dict[Trait, str] = {
-    "voxels": "voxels",
-    "width": "width [voxels]",
-    "height": "height [voxels]",
-    "contact": "voxels touching at a time",
-    "contact_share": "share of its voxels touching",
-    "feet": "feet",
-    "duty": "duty of a foot",
-    "sinkage": "sinkage [m]",
-    "effort": "mean squared control",
-}
-"""What winners are compared by, and how people call it."""
-
-
-@dataclass(frozen=True)
-class Exchange:
-    """What came of robots in worlds. Worlds are named after the experiments they belong to."""
-
-    names: tuple[str, ...]
-    """of the experiments, in their order"""
-    home: np.ndarray
-    """place of the experiment that each robot comes from, (robots,); seeds follow each other"""
-    factors: tuple[int, ...]
-    """by which steps were finer"""
-    measured: np.ndarray
-    """the goal's measure, not a number where the simulation failed, (robots, worlds, factors, trials)"""
-    failure: np.ndarray
-    """why it failed, 0 if it did not, likewise"""
-    gait: dict[str, np.ndarray]
-    """each of GAIT: median over trials with the first factor, not a number if all failed, (robots, worlds)"""
-    body: dict[str, np.ndarray]
-    """voxels, width and height [voxels], not a number for a seed without a robot, (robots,)"""
-
-    @property
-    def counted(self) -> np.ndarray:
-        """Fitness that counts, negative infinity for a failure, (robots, worlds)."""
-        known = np.where(self.failure > 0, np.nan, self.measured)[:, :, [0, -1]]
-        return np.nan_to_num(aggregate(known), nan=-np.inf).min(-1)
-
-    def fitness(self, experiment: str, world: str) -> np.ndarray:
-        """That of one experiment's robots in a world, (seeds,)."""
-        return self.counted[self._of(experiment), self.names.index(world)]
-
-    def kept(self, experiment: str, world: str) -> np.ndarray:
-        """Share of its fitness at home that each robot keeps, negative infinity if it fails, (seeds,).
-
-        Not a number where it gets nowhere at home.
-        """
-        home, abroad = self.fitness(experiment, experiment), self.fitness(experiment, world)
-        return np.where(home > 0, abroad / np.where(home > 0, home, 1), np.nan)
-
-    def trait(self, experiment: str, name: Trait) -> np.ndarray:
-        """One of TRAITS of an experiment's robots, at home, (seeds,); not a number where it is not known."""
-        own, world = self._of(experiment), self.names.index(experiment)
-        if name == "contact_share":
-            return self.gait["contact"][own, world] / self.body["voxels"][own]
-        return self.body[name][own] if name in self.body else self.gait[name][own, world]
-
-    def failures(self, experiment: str, world: str) -> Counter[str]:
-        """How many simulations of an experiment's robots in a world failed, by reason."""
-        codes = self.failure[self._of(experiment), self.names.index(world)]
-        return Counter(Failure(int(code)).label for code in codes.ravel() if code)
-
-    def robustness(self, experiment: str) -> Robustness:
-        """Its robots at home, with usual and smaller time steps."""
-        refined = self.measured[self._of(experiment), self.names.index(experiment)]
-        unchanged = np.zeros((len(refined), 0, refined.shape[-1]))
-        return Robustness(self.factors, refined, (), unchanged)
-
-    def best(self, experiment: str) -> int:
-        """Place of the seed whose robot is the best at home."""
-        return int(np.argmax(self.fitness(experiment, experiment)))
-
-    def _of(self, experiment: str) -> np.ndarray:
-        return self.home == self.names.index(experiment)
 
 
 def exchange(
@@ -145,7 +66,7 @@ def exchange(
 
 
 def read_exchange(runs: Mapping[str, Run], folder: Path) -> Exchange | None:
-    """What was stored for these very runs; None if there is nothing, or not all."""
+    """The stored exchange of these very runs; None if there is none, or not all of it."""
     stored = _stored(folder)
     if stored is None or stored.get("runs") != _identity(runs) or set(stored["worlds"]) != set(runs):
         return None
@@ -167,7 +88,7 @@ def robots_of(runs: Mapping[str, Run]) -> list[Scene | None]:
     return [load_robot(file) if file.exists() else None for file in files]
 
 
-def moved(scene: Scene, experiment: Experiment) -> Scene:
+def move_to_world(scene: Scene, experiment: Experiment) -> Scene:
     """A robot as the natives of another experiment are simulated."""
     plugins = tuple(dict.fromkeys((*scene.plugins, *experiment.plugins)))
     there = experiment.resolved()
@@ -214,9 +135,9 @@ def _in_worlds(
 
 
 def _jobs(scenes: Sequence[Scene | None], experiment: Experiment, factors: Sequence[int], trials: int) -> list[Job]:
-    """Every batch of robots in the world of an experiment, with steps finer by each factor."""
+    """Every batch of robots in the world of an experiment, with time steps smaller by each factor."""
     known = [row for row, scene in enumerate(scenes) if scene is not None]
-    there = [moved(scene, experiment) for scene in scenes if scene is not None]
+    there = [move_to_world(scene, experiment) for scene in scenes if scene is not None]
     jobs = []
     for batch in batches_of(there, [None] * len(there), _built):
         with precision(batch.precision):
@@ -227,7 +148,7 @@ def _jobs(scenes: Sequence[Scene | None], experiment: Experiment, factors: Seque
 
 
 def _in_world(found: Sequence[tuple[Job, Any]], shape: tuple[int, int, int]) -> dict[str, Any]:
-    """What came of all robots in one world; shape: (robots, factors, trials)."""
+    """Results of all robots in one world; shape: (robots, factors, trials)."""
     measured = np.full(shape, np.nan)
     failure = np.full(shape, int(Failure.empty))
     gait = {name: np.full(shape[0], np.nan) for name in GAIT}

@@ -2,7 +2,7 @@
 
 A voxel touches at a moment if the gap between a corner of its hull and the hard ground, or between one of its sides and
 a grain, is less than NEAR of a voxel's side. This is geometry alone, so that it means the same on hard ground and on
-sand; the sensor `touching` knows hard ground only. Moments are those of control calls.
+sand; the contact sensor knows hard ground only. Moments are those of control calls.
 """
 
 from __future__ import annotations

@@ -1,0 +1,226 @@
+"""Controllers with evolved networks: a multilayer perceptron, a recurrent network, and one network in every voxel."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Annotated, Literal
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from pydantic import Field
+
+from vsr.controllers import (
+    MLP,
+    Clock,
+    Distributed,
+    Perceptron,
+    Recurrent,
+    RecurrentNetwork,
+    VoxelNetworks,
+    check_sensors,
+    spread_weights,
+    wiring,
+)
+from vsr.controllers.base import clock_numbers
+from vsr.controllers.distributed import Hidden, Signals, layers_of, network_sizes
+from vsr.controllers.mlp import RateLimit
+from vsr.controllers.recurrent import Neurons, Unit, kept, spread, weights_needed
+from vsr.experiments.encodings.base import (
+    BodyEncoding,
+    Complaints,
+    ControllerEncoding,
+    Range,
+    check_symbols,
+    driven,
+    restrict_sensor,
+    uniform,
+)
+from vsr.experiments.encodings.time_functions import drawn
+from vsr.sensors import Sensor
+from vsr.spec import Count, Switch
+
+
+class MLPWeights(ControllerEncoding):
+    """The weights of a multilayer perceptron from all voxels' readings to all voxels' control values.
+
+    With a body that evolves the network spans the whole grid, so that its size is fixed: absent voxels read 0 and are
+    not driven.
+    """
+
+    type: Literal["mlp"] = "mlp"
+    sensors: tuple[Sensor, ...] = Field(min_length=1)
+    """sensors of every voxel"""
+    hidden: tuple[Annotated[Count, Field(ge=1)], ...] = ()
+    """sizes of the hidden layers"""
+    clock: Clock | None = Clock()
+    """a sine of the time as further input; null for none"""
+    legacy_angle: Switch = False
+    """reproduce the original's wrong angle sensor"""
+    rate_limit: RateLimit | None = None
+    """how fast a control value can change [1/s]; null for any speed"""
+    passive: tuple[str, ...] = ()
+    """symbols of materials that are not driven"""
+    initial: Range = (-1.0, 1.0)
+    """range of the first population's genes"""
+
+    @property
+    def used_sensors(self) -> tuple[Sensor, ...]:
+        """The sensors with the quantities that are really read."""
+        return tuple(sensor.legacy for sensor in self.sensors) if self.legacy_angle else self.sensors
+
+    def check(self, body: BodyEncoding) -> Complaints:
+        return check_symbols(self.passive, body, "passive") + check_sensors(self.used_sensors, body.possible)
+
+    def gene_count(self, body: BodyEncoding) -> int:
+        inputs = int(wiring(self.sensors, body.possible).sum()) + (self.clock is not None) + 1
+        return sum(a * b for a, b in pairwise((inputs, *self.hidden, int(body.possible.sum()))))
+
+    def sample(self, key: Array, count: int, body: BodyEncoding) -> Array:
+        return uniform(key, count, self.gene_count(body), self.initial)
+
+    def build(self, genes: Array, cells: Array, body: BodyEncoding, duration: float) -> Perceptron:
+        layers = self._spread(genes, body)
+        active = jnp.asarray(driven(self.passive, body), genes.dtype)[cells].ravel()
+        return Perceptron(
+            layers=(*layers[:-1], layers[-1] * active),  # no weights, no output: tanh(0) = 0
+            clock=clock_numbers(self.clock, genes.dtype),
+            sensors=self.used_sensors,
+            rate_limit=None if self.rate_limit is None else jnp.asarray(self.rate_limit, genes.dtype),
+        )
+
+    def describe(self, genes: np.ndarray, cells: np.ndarray, body: BodyEncoding, duration: float) -> MLP:
+        present = cells >= 0
+        inputs = np.concatenate([wiring(self.sensors, present).ravel(), [self.clock is not None, True]])
+        kept = (inputs, *(np.ones(size, bool) for size in self.hidden), present.ravel())
+        layers = [np.asarray(layer) for layer in self._spread(jnp.asarray(genes), body)]
+        layers[-1] = layers[-1] * driven(self.passive, body)[cells].ravel().astype(layers[-1].dtype)
+        blocks = [layer[rows][:, columns] for layer, (rows, columns) in zip(layers, pairwise(kept), strict=True)]
+        return MLP(
+            sensors=tuple(restrict_sensor(sensor, present) for sensor in self.sensors),
+            weights=tuple(np.concatenate([block.ravel() for block in blocks]).tolist()),
+            hidden=self.hidden,
+            clock=self.clock,
+            legacy_angle=self.legacy_angle,
+            rate_limit=self.rate_limit,
+        )
+
+    def _spread(self, genes: Array, body: BodyEncoding) -> tuple[Array, ...]:
+        """Weights as matrices over the whole grid."""
+        return spread_weights(
+            genes, self.hidden, wiring(self.sensors, body.possible), self.clock is not None, body.possible
+        )
+
+
+class RecurrentWeights(ControllerEncoding):
+    """The weights of a network whose hidden neurons remember, from all voxels' readings to all control values.
+
+    With a body that evolves the network spans the whole grid, as that of `mlp` does.
+    """
+
+    type: Literal["recurrent"] = "recurrent"
+    sensors: tuple[Sensor, ...] = Field(min_length=1)
+    """sensors of every voxel"""
+    hidden: Neurons = 8
+    """neurons that remember"""
+    unit: Unit = "elman"
+    """how they remember: elman, or gated (minimal gated units)"""
+    clock: Clock | None = Clock()
+    """a sine of the time as further input; null for none"""
+    passive: tuple[str, ...] = ()
+    """symbols of materials that are not driven"""
+    initial: Range = (-1.0, 1.0)
+    """range of the first population's genes"""
+
+    def check(self, body: BodyEncoding) -> Complaints:
+        return check_symbols(self.passive, body, "passive") + check_sensors(self.sensors, body.possible)
+
+    def gene_count(self, body: BodyEncoding) -> int:
+        wired = wiring(self.sensors, body.possible)
+        return weights_needed(self.hidden, self.unit, wired, self.clock is not None, body.possible)
+
+    def sample(self, key: Array, count: int, body: BodyEncoding) -> Array:
+        return uniform(key, count, self.gene_count(body), self.initial)
+
+    def build(self, genes: Array, cells: Array, body: BodyEncoding, duration: float) -> RecurrentNetwork:
+        inward, gate, outward = self._spread(genes, body)
+        active = jnp.asarray(driven(self.passive, body), genes.dtype)[cells].ravel()
+        # No weights, no output: tanh(0) = 0.
+        return RecurrentNetwork(inward, gate, outward * active, clock_numbers(self.clock, genes.dtype), self.sensors)
+
+    def describe(self, genes: np.ndarray, cells: np.ndarray, body: BodyEncoding, duration: float) -> Recurrent:
+        present = cells >= 0
+        wired = wiring(self.sensors, present)
+        inputs, outputs = kept(self.hidden, wired, self.clock is not None, present)
+        inward, gate, outward = (
+            None if part is None else np.asarray(part) for part in self._spread(jnp.asarray(genes), body)
+        )
+        assert inward is not None
+        assert outward is not None
+        outward = outward * driven(self.passive, body)[cells].ravel().astype(outward.dtype)
+        blocks = [inward[inputs], *([] if gate is None else [gate[inputs]]), outward[:, outputs]]
+        return Recurrent(
+            sensors=tuple(restrict_sensor(sensor, present) for sensor in self.sensors),
+            weights=tuple(np.concatenate([block.ravel() for block in blocks]).tolist()),
+            hidden=self.hidden,
+            unit=self.unit,
+            clock=self.clock,
+        )
+
+    def _spread(self, genes: Array, body: BodyEncoding) -> tuple[Array, Array | None, Array]:
+        """Weights as matrices over the whole grid."""
+        wired = wiring(self.sensors, body.possible)
+        return spread(genes, self.hidden, self.unit, wired, self.clock is not None, body.possible)
+
+
+class DistributedWeights(ControllerEncoding):
+    """The weights of one network that all voxels share; neighbors send each other messages.
+
+    As many genes for small bodies as for large ones.
+    """
+
+    type: Literal["distributed"] = "distributed"
+    sensors: tuple[Sensor, ...] = Field(min_length=1)
+    """sensors of every voxel"""
+    signals: Signals = 1
+    """numbers sent to each neighbor at every call, read by it at the next"""
+    hidden: Hidden = ()
+    """sizes of the hidden layers"""
+    clock: Clock | None = Clock()
+    """a sine of the time as further input; null for none"""
+    passive: tuple[str, ...] = ()
+    """symbols of materials that are not driven; they pass messages on"""
+    initial: Range = (-1.0, 1.0)
+    """range of the first population's genes"""
+
+    def check(self, body: BodyEncoding) -> Complaints:
+        return check_symbols(self.passive, body, "passive") + check_sensors(self.sensors, body.possible)
+
+    def _sizes(self, body: BodyEncoding) -> tuple[int, ...]:
+        return network_sizes(len(self.sensors), self.signals, self.hidden, self.clock is not None, body.dimension)
+
+    def gene_count(self, body: BodyEncoding) -> int:
+        return sum(a * b for a, b in pairwise(self._sizes(body)))
+
+    def sample(self, key: Array, count: int, body: BodyEncoding) -> Array:
+        return uniform(key, count, self.gene_count(body), self.initial)
+
+    def build(self, genes: Array, cells: Array, body: BodyEncoding, duration: float) -> VoxelNetworks:
+        return VoxelNetworks(
+            layers=layers_of(genes, self._sizes(body)),
+            clock=clock_numbers(self.clock, genes.dtype) if self.clock else None,
+            amplitude=jnp.asarray(driven(self.passive, body), genes.dtype)[cells],
+            present=(cells >= 0).astype(genes.dtype),
+            sensors=self.sensors,
+            signals=self.signals,
+        )
+
+    def describe(self, genes: np.ndarray, cells: np.ndarray, body: BodyEncoding, duration: float) -> Distributed:
+        return Distributed(
+            sensors=tuple(restrict_sensor(sensor, cells >= 0) for sensor in self.sensors),
+            weights=tuple(np.asarray(genes).tolist()),
+            signals=self.signals,
+            hidden=self.hidden,
+            clock=self.clock,
+            amplitude=drawn(driven(self.passive, body)[cells], cells) if self.passive else 1.0,
+        )
