@@ -4,8 +4,8 @@ A biped walks with random phases for a while; then the distance that it travels 
 respect to the phases of its voxels. Tiny differences say whether the gradients are right, larger ones whether they say
 anything about steps that a search would take.
 
-    python examples/slopes.py
-    python examples/slopes.py --engine squares --gaits 8
+    python examples/gradients.py
+    python examples/gradients.py --engine squares --gaits 8
 """
 
 from __future__ import annotations

@@ -170,7 +170,7 @@ def test_faults_of_all_sections_are_told_at_once():
         "f.yaml:8: physics.time_step: '1/0' given",
         "f.yaml:8: physics.integrator: 'euler' given",
         "f.yaml:9: fitness.measure: unknown measure 'relative_velocty'; did you mean 'relative_velocity'?",
-        "f.yaml:10: evaluation.trials: 2 given, which do not reach all 4 terrains",
+        "f.yaml:10: evaluation.trials: 2 given",
         "f.yaml:11: optimizer: unknown measure 'elongatoin'; did you mean 'elongation'?",
         "f.yaml:12: generations: 0 given",
         "f.yaml:13: seeds: a seed is named twice",
@@ -353,10 +353,10 @@ EXPERIMENT = "robot:\n  body: {shape: aa}\n  controller: sine\n"
 @pytest.mark.parametrize(
     ("text", "settings", "wanted"),
     [
-        (EXPERIMENT, ["optimizer.n_popp=3"], "--set optimizer.n_popp=3: optimizer.n_popp: unknown key; did you mean 'population_size'?"),
+        (EXPERIMENT, ["optimizer.n_popp=3"], "--set optimizer.n_popp=3: optimizer.n_popp: unknown key"),
         (EXPERIMENT, ["optimizer.population_size=0"], "--set optimizer.population_size=0: optimizer.population_size: 0 given; it should be greater than or equal to 1"),
         (EXPERIMENT, ["optimizer.population_size=many"], "--set optimizer.population_size=many: optimizer.population_size: 'many' given; it should be a valid integer"),
-        (EXPERIMENT, ["ea=random"], "--set ea=random: optimizer: unknown type 'random'; did you mean 'random_search'?"),
+        (EXPERIMENT, ["ea=random"], "--set ea=random: ea: unknown key; write optimizer"),
         (EXPERIMENT, ["optimizer.type=annealing"], "--set optimizer.type=annealing: optimizer.type: unknown type 'annealing'"),
         (EXPERIMENT, ["world.terrain.hight=3"], "--set world.terrain.hight=3: world.terrain.hight: unknown key"),
         (EXPERIMENT, ["generations"], "--set generations: write it as path=value"),

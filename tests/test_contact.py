@@ -268,7 +268,7 @@ class Impacts(NamedTuple):
 def test_impacts_never_add_energy(size):
     """Newton's restitution with friction would: a square on a corner from 0.8 on, by up to 56 % (Kane's paradox)."""
     impacts = Impacts.random(size, friction=(0.0, 0.5, 1.3, 4.47), restitution=(0.1, 0.5, 0.8, 0.9, 1.0))
-    for sticking in ("resting", "contact", "approaching"):
+    for sticking in ("resting", "in_contact", "approaching"):
         after, _ = impacts.after(sticking=sticking)
         gained = impacts.energy(after) / impacts.energy(impacts.motion) - 1
         assert gained.max() < 1e-5
@@ -299,7 +299,7 @@ def test_corners_that_leave_are_let_go():
 
     assert stopped("approaching", 0) == 0
     assert stopped("resting", AT_REST * substep) == 0
-    assert stopped("contact", AT_REST * substep) > 0.05
+    assert stopped("in_contact", AT_REST * substep) > 0.05
 
 
 def test_a_corner_at_rest_may_stick_though_forces_pull_it_off():
@@ -314,7 +314,7 @@ def test_a_corner_at_rest_may_stick_though_forces_pull_it_off():
         return (np.asarray(after.spin) != np.asarray(pulled.spin))[leaves].mean()
 
     assert held("approaching") == 0
-    assert held("resting") == held("contact") > 0.05
+    assert held("resting") == held("in_contact") > 0.05
 
 
 def test_corners_that_bounce_are_not_pushed_out():
@@ -333,7 +333,7 @@ def test_corners_that_bounce_are_not_pushed_out():
 def test_a_wall_stops_what_passes_its_side_within_a_substep(masses, speed):
     """The side of a step is 6 cm wide. What got behind it was put on the top, meters above."""
     wall = Columns(heights=(0.0,) * 10 + (6.0,) * 10, width=3.0)
-    body = Body(shape="a", masses=masses, materials={"a": Material(linear_damping=0.0, friction=0.0)})
+    body = Body(shape="a", engine=masses, materials={"a": Material(linear_damping=0.0, friction=0.0)})
     model, terrain = assemble_body(body), wall.build()
     engine = engine_of(model)
     start = place(model, terrain, Placement(left=20.0, clearance=0.0, velocity=(speed, 0.0)))

@@ -111,14 +111,14 @@ def test_of_two_robots_one_gives_what_the_other_gets():
 
 
 def test_nothing_is_monitored_where_springs_can_break():
-    breaks = assemble_body(Body(shape=["a"], masses="points", materials={"a": Material(yield_force=1.0)}))
+    breaks = assemble_body(Body(shape=["a"], engine="points", materials={"a": Material(yield_force=1.0)}))
     engine = engine_of(breaks)
     assert begin_monitor(engine, breaks, FREE, engine.rest_state(breaks), jnp.zeros((1, 1)), 0.01) is None
 
 
 @pytest.mark.parametrize("masses", ["squares", "points"])
 def test_energies_of_a_robot_that_moves(masses):
-    model = assemble_body(Body(shape=["aa"], masses=masses))
+    model = assemble_body(Body(shape=["aa"], engine=masses))
     engine, environment = engine_of(model), Environment(gravity=9.8)
     rest, still = engine.rest_state(model), jnp.zeros((1, 2))
     found = [
@@ -141,7 +141,7 @@ def test_what_steps_keep_does_not_swing(masses, integrator):
     """A voxel in the mode that needs the shortest steps: energy with velocities as they are would swing by a half."""
     drag = {"angular_damping": 0.0} if masses == "squares" else {}
     stiff = Material(spring_frequency=27.0, spring_damping_ratio=0.0, linear_damping=0.0, **drag)
-    model = assemble_body(Body(shape=["a"], masses=masses, materials={"a": stiff}), integrator=integrator)
+    model = assemble_body(Body(shape=["a"], engine=masses, materials={"a": stiff}), integrator=integrator)
     engine, substep, still = engine_of(model), 1 / 540, jnp.zeros((1, 1))
     state = engine.rest_state(model)
     away = state.position - state.position.mean((0, 1, 2))
@@ -161,7 +161,7 @@ def test_what_steps_keep_does_not_swing(masses, integrator):
 
 
 def test_a_load_may_lift_a_robot():
-    model = assemble_body(Body(shape=["a"], masses="points", materials={"a": Material(spring_damping_ratio=0.0)}))
+    model = assemble_body(Body(shape=["a"], engine="points", materials={"a": Material(spring_damping_ratio=0.0)}))
     engine, still, substep = engine_of(model), jnp.zeros((1, 1)), 1 / 360
     state = engine.rest_state(model)
     environment = Environment(gravity=9.8, load=jnp.zeros_like(state.position).at[:, 0, :, 1].set(30.0))
@@ -245,7 +245,7 @@ def test_robots_that_damp_are_not_monitored():
 
 def test_obstacles_and_drag_hide_nothing():
     material = Material(spring_frequency=4, spring_damping_ratio=0.0, linear_damping=0.0, restitution=1.0)
-    right = assemble_body(Body(shape=["a"], masses="points", materials={"a": material}))
+    right = assemble_body(Body(shape=["a"], engine="points", materials={"a": material}))
     engine, still, substep = engine_of(right), jnp.zeros((1, 1)), 1 / 360
     ball = Sphere(jnp.array([1.0, -50.0]), jnp.asarray(50.0), jnp.asarray(0.5), jnp.asarray(1.0))
     environment = Environment(gravity=9.8, bodies=(ball,), drag=1e-3)
@@ -333,7 +333,7 @@ def _contact_bodies(scenario):
 
 def test_grains_may_push_a_robot():
     model = assemble_body(
-        Body(shape=["aa"], masses="points", materials={"a": Material(spring_damping_ratio=0.0, linear_damping=0.0)})
+        Body(shape=["aa"], engine="points", materials={"a": Material(spring_damping_ratio=0.0, linear_damping=0.0)})
     )
     engine = engine_of(model)
     place = np.stack(np.meshgrid(np.arange(-3.0, -0.5, 0.8), np.arange(0.5, 2.8, 0.8), indexing="ij"), -1).reshape(

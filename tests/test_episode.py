@@ -310,7 +310,7 @@ import jax
 import jax.numpy as jnp
 
 from vsr.world.spec import Object
-from vsr.physics.contact import Objects
+from vsr.physics.contact.system import Objects
 from vsr.world.build import build_solids
 from vsr.tasks import TASKS, Task
 

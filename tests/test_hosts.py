@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from conftest import ROOT
 
+import vsr.experiments.hosts as launch_module
 from vsr.experiments.config import UserError
 from vsr.experiments.hosts import Launch, find_launch
 from vsr.experiments.storage.runs import read_run
 from vsr.experiments.storage.statistics import read_statistics
-from vsr.physics.contact.gpu.kernel import launch as launch_module
 
 TINY = """
 robot: {body: {shape: aa}, controller: sine}

@@ -37,6 +37,7 @@ from vsr.experiments.landscape.table import BodyResults, Folder, read_table
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 SHIPPED = ROOT / "vsr" / "configs" / "landscape"
 SMALL = """
+kind: landscape
 robot:
   body:
     type: voxel_kinds
@@ -339,7 +340,7 @@ def test_what_it_would_cost_is_told_before(file):
     result = vsr("check", file)
     assert result.exit_code == 0, result.output
     assert re.search(r"cost of the whole +about .+ on \d+ cpu devices?, after compiling", result.output)
-    assert "6 for each, phases" in result.output
+    assert "6 for each, sine" in result.output
     assert json.loads(vsr("schema", "landscape").stdout)["required"] == ["robot", "tries"]
 
 

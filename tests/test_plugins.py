@@ -25,8 +25,8 @@ import jax
 import jax.numpy as jnp
 
 from vsr.evo import OPTIMIZERS, SearchSummary, best
-from vsr.evo.archives import GridArchive, GridAxis, inserted, nobody
-from vsr.evo.population import NO_PARENT, evaluated, offspring
+from vsr.evo.archives import GridArchive, GridAxis, insert, nobody
+from vsr.evo.population import NO_PARENT, with_fitness, offspring
 from vsr.evo.settings import Settings, Size
 from vsr.tasks import TASKS, Locomotion
 from vsr.terrain import TERRAINS, Flat
@@ -74,8 +74,8 @@ class Collector(Settings):
         return self._born(sample, jax.random.fold_in(state["key"], state["round"]), state["round"])
 
     def tell(self, state, asked, evaluation):
-        asked = evaluated(asked, evaluation.fitness, evaluation.failed)
-        elites = inserted(self.elite_archives["heights"], state["elites"], asked, evaluation.descriptors)
+        asked = with_fitness(asked, evaluation.fitness, evaluation.failed)
+        elites = insert(self.elite_archives["heights"], state["elites"], asked, evaluation.descriptors)
         return {**state, "round": state["round"] + 1, "elites": elites}
 
     def summary(self, state):

@@ -267,13 +267,13 @@ def test_all_faults_are_named_and_nothing_is_written(tmp_path):
     result = CliRunner().invoke(cli.main, ["reach", str(file), "--out", str(out), "--json", str(data)])
     assert result.exit_code == 2
     for text in (
-        ":8: held",
+        ":8: clamped",
         "left",
         ":10: effectors.0.at",
         "no voxel is there",
         ":12: effectors.0.weight",
         ":14: variants.oil.densty",
-        ":15: starts",
+        ":15: restarts",
     ):
         assert text in result.output, result.output
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.yaml"]

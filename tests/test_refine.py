@@ -145,7 +145,7 @@ def test_an_evaluation_is_the_worst_of_its_starts_and_of_finer_steps(config):
 
 def test_a_run_says_what_its_numbers_mean(run):
     title = (run / "best" / "seed-0.yaml").read_text(encoding="utf-8").splitlines()[0]
-    assert title.endswith("(worst of 2 trials, confirmed with steps 2 times smaller in 2 trials)")
+    assert title.endswith("(worst of 2 trials, re-checked with time steps 2 times smaller in 2 trials)")
     found = read_title(run / "best" / "seed-0.yaml")
     assert found is not None
     assert found.value == pytest.approx(read_run(run).best[0, -1], rel=1e-5)
@@ -167,7 +167,7 @@ def refined(run, tmp_path_factory):
 def test_refine_prints_and_stores_what_is_left(run, refined):
     output, folder = refined
     assert "run, seed 1" in output
-    assert "with steps 2 times smaller the median robot keeps" in output
+    assert "2 times smaller the median robot keeps" in output
     assert (folder / "found.png").stat().st_size > 1000
     stored = folder / "found.json"
     found = Robustness.of_plain(json.loads(stored.read_text(encoding="utf-8")))
@@ -359,7 +359,7 @@ def test_reasons_are_counted():
         "exploded",
         "inverted",
         "left the world",
-        "contact_overflow",
+        "contact overflow",
         "leaking",
         "buried",
         "gained energy",

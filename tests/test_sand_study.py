@@ -142,7 +142,7 @@ def test_failures_are_worse_than_any_number_and_counted():
     measured[1, 1, 0, 0], failure[1, 1, 0, 0] = np.nan, int(Failure.inverted)  # one of four
     found = dataclasses.replace(FOUND, measured=measured, failure=failure)
     np.testing.assert_allclose(found.fitness("hard", "sand"), [-np.inf, *(0.1 + STEPS[1:])])
-    assert found.failures("hard", "sand") == {"contact_overflow": 2, "inverted": 1}
+    assert found.failures("hard", "sand") == {"contact overflow": 2, "inverted": 1}
     assert not found.failures("sand", "sand")
     assert found.kept("hard", "sand")[0] == -np.inf
 
@@ -231,7 +231,7 @@ def test_the_report_has_matrix_shares_tests_and_failures(runs, tmp_path):
     text = "\n".join(write_exchange(results(runs, found), found, tmp_path))
     assert "| the hard | 0.320 ± 0.014 | 0.125 ± 0.011 (1 of 5 failed) |" in text
     assert "| the sand | 0.170 ± 0.014 | 0.220 ± 0.014 |" in text
-    assert "Failed simulations, of 160: 8 crowded." in text
+    assert "Failed simulations, of 160: 8 contact overflow." in text
     assert "| the sand | the hard | 0.22 | 0.12 | 45 % |" in text
     assert "duty of a foot | the sand | 5 |" in text
     assert (tmp_path / "exchange.png").stat().st_size > 5000
@@ -321,6 +321,7 @@ def test_experiments_differ_in_their_ground_alone():
 
 def test_settings_of_single_experiments_name_known_ones(tmp_path):
     text = {
+        "kind": "study",
         "title": "t",
         "experiments": {"one": {"file": "one.yaml", "label": "one"}},
         "figure": {"panels": [{"curves": ["one"]}]},

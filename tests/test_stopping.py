@@ -107,7 +107,7 @@ import time, zlib
 from vsr.experiments import stopping
 stopping.listen()
 print("listening", flush=True)
-with stopping.on_interrupt("stopped in the middle"), stopping.removed_if_stopped({file!r}):
+with stopping.on_interrupt("stopped in the middle"), stopping.remove_on_interrupt({file!r}):
     open({file!r}, "w").close()
     print("there", flush=True)
     {work}

@@ -118,6 +118,7 @@ seeds: SEEDS
 checkpoint_seconds: 0
 """
 OWN = """
+kind: study
 title: Two draws of the same
 experiments:
   one: {file: one.yaml, label: seeds 0 and 1}

@@ -53,8 +53,8 @@ class Lottery(RandomSearch):
     type: Literal["lottery"] = "lottery"
 
 
-class Waves(CONTROLLERS["phases"]):
-    """As phases."""
+class Waves(CONTROLLERS["sine"]):
+    """As sine."""
 
     type: Literal["waves"] = "waves"
 

@@ -12,10 +12,9 @@ from growing import rows_of
 
 from vsr.cli import main
 from vsr.experiments.config import dump_plain, load_scene
-from vsr.experiments.convert.evogym_files import ConvertedRobot
 from vsr.experiments.storage.provenance import describe_session
 from vsr.experiments.storage.robots import experiment_of, load_robot, made_with, read_record
-from vsr.experiments.verify import _explained, _verdict, load_claim
+from vsr.experiments.verify import StoredRobot, _explained, _verdict, load_claim
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +156,7 @@ def elsewhere(run):
     record, document = read_record(file)
     experiment = experiment_of(record, document)
     record = record.model_copy(update={"score": 0.2})
-    return ConvertedRobot(file, record, load_scene(file), experiment, otherwise=("device was gpu, is cpu",))
+    return StoredRobot(file, record, load_scene(file), experiment, otherwise=("device was gpu, is cpu",))
 
 
 def test_a_chaotic_gait_is_told_from_a_false_score(elsewhere):

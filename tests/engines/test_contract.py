@@ -32,7 +32,7 @@ class Case:
         self.engine, self.dimension = ENGINES[masses], dimension
         first, *others = ENGINE_KINDS[masses].materials
         rows = (first * 2, (others or [first])[0] + ".")
-        self.body = Body(shape=rows if dimension == 2 else (rows, (first + ".", "..")), masses=masses)
+        self.body = Body(shape=rows if dimension == 2 else (rows, (first + ".", "..")), engine=masses)
         self.model = assemble_body(self.body)
         self.rest = self.engine.rest_state(self.model)
         bound = self.engine.longest_substep(
@@ -265,7 +265,7 @@ def bare():
 
 
 def test_absent_capabilities_answer_as_documented(bare):
-    model = assemble_body(Body(shape=("aa",), masses="points"))
+    model = assemble_body(Body(shape=("aa",), engine="points"))
     state, control = bare.rest_state(model), jnp.zeros(model.present.shape)
     assert bare.energies(model, FREE, state, control, 0.01) is None
     assert bare.chambers(model, state, control) is None
@@ -306,4 +306,4 @@ def test_an_engine_of_a_plugin_is_simulated(bare):
     assert type(mine.model) is BareModel
     np.testing.assert_allclose(mine.trajectory.state.position, shipped.trajectory.state.position, atol=1e-5)
     with pytest.raises(ValueError, match="'points'"):
-        Body(shape=("aa",), masses="bear")
+        Body(shape=("aa",), engine="bear")

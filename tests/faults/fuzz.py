@@ -84,7 +84,7 @@ START = {
 
 @functools.cache
 def documents(kind: str) -> list[str]:
-    """Texts of valid files: experiment, scene, study, reach, set, robot or evolved (a best robot of a run)."""
+    """Texts of valid files: experiment, scene, study, reach, evaluation_set, robot or evolved (a best robot of a run)."""
     if kind == "robot":
         return list(ROBOTS)
     if kind == "evolved":
@@ -306,7 +306,7 @@ class Input:
 
 TURNS = (
     "experiment", "scene", "setting", "experiment", "robot", "command", "study", "setting", "experiment", "reach",
-    "mesh", "arrays", "scene", "robot", "command", "set", "evolved",
+    "mesh", "arrays", "scene", "robot", "command", "evaluation_set", "evolved",
 )  # fmt: skip
 """Kinds of inputs, as often as each is tried."""
 
@@ -476,7 +476,7 @@ TARGETS: dict[str, Callable[[str, list[str]], object]] = {
     "study": _study,
     "reach": lambda file, _: load_reach(file),
     "evolved": _evolved,
-    "set": lambda file, _: combinations_of(_robots(), load_set(file)),
+    "evaluation_set": lambda file, _: combinations_of(_robots(), load_set(file)),
     "mesh": _mesh,
     "arrays": lambda file, _: read_lineage(Path(file).parents[1], 0, 2),
 }

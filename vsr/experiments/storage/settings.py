@@ -44,7 +44,7 @@ class RunSettings:
     begun: dict[str, Any]
     """the same as plain values, as they were written when the run began"""
     meta: dict[str, Any]
-    """contents of meta.json, with `plugins` and `starts`; both empty if it could not be read"""
+    """contents of meta.json, with `plugins` and `sessions`; both empty if it could not be read"""
     meta_fault: str = ""
     """why meta.json could not be read"""
     config_fault: str = ""

@@ -235,7 +235,7 @@ def check_rest(dimension: int, count: int, across: int, settle: float = 8.0, wat
             absolute(f"mean overlap over the radius, {label}", 100 * mean, 0, None, "%", note),
             absolute(f"largest movement over the radius in a second, {label}", 100 * most, 0, 0.01, "%/s", note),
             absolute(f"speed at the end, {label}", rest, 0, None, "m/s", note),
-            absolute(f"neighbors without a place, {label}", float(later.beyond.max()), 0, 0, "", note),
+            absolute(f"neighbors without a place, {label}", float(later.overflow.max()), 0, 0, "", note),
         ]
     )
 
