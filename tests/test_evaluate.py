@@ -256,7 +256,7 @@ def test_faulty_sets_are_reported_whole(tmp_path):
 
 
 def test_shipped_sets_are_sound():
-    sets = [file for file in shipped_files() if file.kind == "set"]
+    sets = [file for file in shipped_files() if file.kind == "evaluation_set"]
     assert sets
     for file in sets:
         assert load_set(file.path).cases
@@ -280,7 +280,7 @@ def test_wrong_words_are_helped(run, arguments, message):
 @pytest.mark.slow
 def test_elites_of_an_archive(run, tmp_path):
     axes = "[{measure: gene_mean, range: [-3, 3], cells: 3}, {measure: gene_deviation, range: [0, 3], cells: 2}]"
-    search = f"ea={{type: map_elites, population_size: 6, archives: {{brain: {{type: grid, axes: {axes}}}}}}}"
+    search = f"optimizer={{type: map_elites, population_size: 6, archives: {{brain: {{type: grid, axes: {axes}}}}}}}"
     result = vsr(
         "evolve", run.parent / "tiny.yaml", "--set", search, "--set", "generations=2", "--out", tmp_path / "elites",
         "--no-report",

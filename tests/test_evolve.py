@@ -148,9 +148,9 @@ def test_lineage_is_kept(whole):
     rows = [row for row in statistics(whole) if row["seed"] == 1]
     assert [row["best_id"] for row in rows] == kept["best_id"][1].tolist()
     for row in rows:
-        fitness = kept["fitness"][1].ravel()[: 6 * (row["generation"] + 1)]
+        fitness = kept["fitness"][1].ravel()[: 6 * (int(row["generation"]) + 1)]
         assert row["best"] == pytest.approx(float(fitness.max()))
-        assert kept["fitness"][1].ravel()[row["best_id"]] == pytest.approx(row["best"])
+        assert kept["fitness"][1].ravel()[int(row["best_id"])] == pytest.approx(row["best"])
 
 
 def test_the_best_robot_can_be_simulated_and_does_as_well(whole):
@@ -230,7 +230,7 @@ def test_programs_are_known_by_what_they_compute(tiny):
 
 def test_a_second_start_of_cma_es_goes_on(tiny, tmp_path):
     """Its eigenvectors come from LAPACK, whose functions must be there in a process that loads a compiled program."""
-    search = "ea={type: cma_es, population_size: 6}"
+    search = "optimizer={type: cma_es, population_size: 6}"
     ends = []
     for name, more in (("first", ()), ("second", ()), ("first", ("--resume", "--set", "generations=2"))):
         command = [sys.executable, "-P", "-m", "vsr", "evolve", str(tiny), "--set", search, "--set", "generations=1"]

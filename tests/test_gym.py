@@ -209,7 +209,7 @@ def test_our_tasks_show_senses_and_take_control_values():
         (lambda: vsr.make("Walker-v0", body=vsr.Body(shape="a"), engine="points"), "say it once"),
         (
             lambda: vsr.make("Walker-v0", body="a", durations=3.0),
-            "durations: .*'duration'.* has body, masses, .*placement",
+            "durations: .*'duration'.* has body, engine, .*placement",
         ),
         (lambda: vsr.make("Walker-v0", body=["aaa", "a"]), "rows of 1 and 3 cells"),
         (lambda: vsr.make("Walker-v0", body=[[3, 3], [3]]), "rows of 1 and 2 cells"),
@@ -335,7 +335,7 @@ def test_bodies_of_other_materials_or_joints_are_refused(env):
         env.params_of(body_of_kinds(np.array([[1, 3], [3, 3]])))
     with pytest.raises(ValueError, match="nothing but a corner"):
         env.params_of([body_of_kinds(np.array([[0, 3], [3, 0]]))])
-    with pytest.raises(ValueError, match="its masses differ"):
+    with pytest.raises(ValueError, match="its engine is not"):
         env.params_of(body_of_kinds(BODIES[0], "evogym"))
 
 

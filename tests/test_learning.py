@@ -267,4 +267,4 @@ def test_a_run_resumes_bit_by_bit_and_tells_its_cost(tmp_path, optimizer):
     np.testing.assert_array_equal(read_run(whole).fitness, read_run(torn).fitness)
     np.testing.assert_array_equal(read_run(whole).fitness[1:], read_run(alone).fitness)
     assert (whole / "best" / "seed-0.yaml").read_bytes() == (torn / "best" / "seed-0.yaml").read_bytes()
-    assert "simulated_seconds" in read_run(whole).figures
+    assert "simulated_seconds" in read_run(whole).metrics

@@ -60,7 +60,7 @@ def test_faults_of_variants_are_those_of_the_plain_way(tiny):
         ["robot.body.shape=[aab]"],
         ["nothing=1"],
         ["fitness=speed"],
-        ["ea=x"],
+        ["optimizer=x"],
     ]
     found = list(load_variants(tiny, (), values))
     assert found[0] == load_experiment(tiny, (), values[0])

@@ -135,7 +135,7 @@ def test_what_a_plugin_brings_is_evolved_plotted_and_reported(run, tmp_path):
     (archive,) = read_archives(run, experiment, seed=1)
     assert (archive.name, [axis.measure for axis in archive.settings.axes]) == ("heights", ["average_height"])
     assert archive.fitness.shape == (3,)
-    assert len(archive.filled) == read_run(run).figures["heights"][1, -1] > 0
+    assert len(archive.filled) == read_run(run).metrics["heights"][1, -1] > 0
     np.testing.assert_allclose(archive.centers[:, 0], [1, 3, 5])
     said = str(searches(find_out(read_run(run), "run"), "c"))
     assert "Heights at which somebody was found" in said

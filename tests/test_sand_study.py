@@ -269,8 +269,10 @@ def test_worlds_that_are_stored_are_not_simulated_again(runs, tmp_path, monkeypa
     assert read_exchange({**runs, "sand": other}, tmp_path) is None
     least = runs["hard"].experiment.fitness.model_copy(update={"direction": "minimize"})
     reverse = runs["hard"].experiment.model_copy(update={"fitness": least})
+    settings = dataclasses.replace(runs["hard"].settings, experiment=reverse)
+    other_goal = dataclasses.replace(runs["hard"], settings=settings)
     with pytest.raises(UserError, match="maximize the same measure"):
-        exchange({**runs, "hard": dataclasses.replace(runs["hard"], experiment=reverse)}, tmp_path, (1,), 1, print)
+        exchange({**runs, "hard": other_goal}, tmp_path, (1,), 1, print)
 
 
 # A true exchange

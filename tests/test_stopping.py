@@ -113,7 +113,7 @@ with stopping.on_interrupt("stopped in the middle"), stopping.remove_on_interrup
     {work}
 """
 POLITE = """
-with stopping.stopping_politely() as stop:
+with stopping.graceful_shutdown() as stop:
         print("polite", flush=True)
         while True:
             time.sleep(0.01)

@@ -20,6 +20,7 @@ from vsr.evidence.reproduce.tables import curves
 from vsr.experiments.check import check_file
 from vsr.experiments.claims import CLAIMS, Above, Gain, GainsMore, MetricAbove, Result, Wider
 from vsr.experiments.config import load_experiment
+from vsr.experiments.storage.files import write_checked_json
 from vsr.experiments.storage.runs import read_run
 from vsr.experiments.study import SHIPPED, find_studies, load_study
 from vsr.sensors import Sensor
@@ -187,7 +188,7 @@ def test_a_study_is_run_in_pieces(vsr, own, tmp_path, monkeypatch):
         (["body", "--report", "--out", "nowhere"], "nowhere: there is no run in it"),
         (
             ["body", "--set", "optimizer.n_pup=3", "--out", "nowhere"],
-            "optimizer.n_pup: unknown key; did you mean 'population_size'?",
+            "optimizer.n_pup: unknown key; choose from population_size",
         ),
         (["nowhere.yaml"], "nowhere.yaml: there is no such file"),
     ],
@@ -367,9 +368,9 @@ def test_luck_is_reported_beside_the_verdict(results):
 def test_repeats_are_those_of_this_very_run(results, tmp_path):
     run = results(walk=[3, 4])["walk"].run
     stored = {"generations": 2, "final": [3.0, 4.0], "repeats": [[3.0, 2.5], [4.0, None]]}
-    (tmp_path / "walk.json").write_text(json.dumps(stored))
+    write_checked_json(tmp_path / "walk.json", stored)
     np.testing.assert_array_equal(read_repeats(run, tmp_path, "walk"), [[3.0, 2.5], [4.0, np.nan]])
-    (tmp_path / "walk.json").write_text(json.dumps(stored | {"final": [3.0, 5.0]}))  # of another run
+    write_checked_json(tmp_path / "walk.json", stored | {"final": [3.0, 5.0]})  # of another run
     assert read_repeats(run, tmp_path, "walk") is None
 
 

@@ -190,7 +190,7 @@ def test_large_files_are_not_read(tmp_path, monkeypatch):
     ("setting", "wanted"),
     [
         (".".join("a" * 3000) + "=1", "a path of 3,000 names; at most 50"),
-        ("ea={population_size: 3, population_size: 4}", "population_size: given twice; first on line 1"),
+        ("optimizer={population_size: 3, population_size: 4}", "population_size: given twice; first on line 1"),
         ("generations=" + "9" * 5000, "a number of 5,000 characters given; at most 300"),
         ("world=" + "[" * 3000, "nested more than 50 deep"),
         ("fitness=\udcff", "this is not text"),

@@ -91,7 +91,7 @@ def run(tmp_path):
         add_generation(folder, generation)
     for seed in (0, 1):
         put_best(folder, seed, 6, ROBOT + f"plugins: [{NAME}]\n")
-    put_meta(folder, starts=[{"generation": 0}])
+    put_meta(folder, sessions=[{"generation": 0}])
     every = np.arange(18).reshape(3, 6)
     parents = np.stack([every - 6, np.full_like(every, -1)], -1)
     arrays = {"id": every, "parents": np.maximum(parents, -1), "fitness": every / 20.0, "best_id": every[:, -1]}

@@ -106,7 +106,7 @@ def test_shapes_and_kinds_of_numbers(case):
     motion = answers["voxel_motion"]
     assert motion.corner.shape == (corners, *cells, dimension)
     assert motion.velocity.shape == (*cells, dimension)
-    assert motion.size_ratio.shape == motion.touching.shape == cells
+    assert motion.size_ratio.shape == motion.contact.shape == cells
     assert answers["center"].shape == answers["momentum"].shape == (dimension,)
     assert [one.shape for one in answers["bounding_box"]] == [(dimension,)] * 2
     assert answers["total_mass"].shape == ()

@@ -84,7 +84,7 @@ START = {
 
 @functools.cache
 def documents(kind: str) -> list[str]:
-    """Texts of valid files: experiment, scene, study, reach, evaluation_set, robot or evolved (a best robot of a run)."""
+    """Texts of valid files of a kind, of robots, or of evolved ones: the best robots of runs."""
     if kind == "robot":
         return list(ROBOTS)
     if kind == "evolved":

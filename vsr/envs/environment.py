@@ -173,7 +173,7 @@ class Environment:
             raise ValueError(f"{which}: its grid is {body.cells.shape}, that of the others {own.cells.shape}; pad it")
         for name in ("engine", "voxel_side", "materials"):
             if getattr(body, name) != getattr(own, name):
-                raise ValueError(f"{which}: its {name} differ from those of the first; all bodies need the same")
+                raise ValueError(f"{which}: its {name} is not that of the first; all bodies need the same")
         new = sorted({int(index) for index in np.unique(body.cells[body.present])} - set(self.used))
         if new:
             symbols = ", ".join(list(body.materials)[index] for index in new)

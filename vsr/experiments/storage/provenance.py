@@ -103,7 +103,7 @@ def making(run: Path) -> Provenance:
     sessions = meta["sessions"]
     if not sessions:
         fault = (
-            f"{fault or f'{run / META}: it reports no start'}; versions, device and command of this run are not known"
+            f"{fault or f'{run / META}: it has no sessions'}; versions, device and command of this run are not known"
         )
     return Provenance(tuple(sessions), _seconds(run / STATISTICS), (fault,) if fault else ())
 
