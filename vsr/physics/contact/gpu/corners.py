@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jax.experimental.pallas import triton
 
+from vsr.compute.gpu.language import store
 from vsr.compute.vector import Vector, plus, times
 from vsr.physics.contact.gpu.lanes import (
     Body,
@@ -131,9 +131,9 @@ class Corners:
 
     def keep(self, tables: Pressed, impulses: Sequence[Pressed]) -> None:
         (impulse,), corners = impulses, self.corners
-        triton.store(tables.press.at[corners.lane], impulse.press, mask=corners.active)
+        store(tables.press.at[corners.lane], impulse.press, mask=corners.active)
         for part, value in enumerate(impulse.drag):
-            triton.store(tables.drag.at[part, corners.lane], value, mask=corners.active)
+            store(tables.drag.at[part, corners.lane], value, mask=corners.active)
 
 
 def _deepest(voxels: Voxels, corners: CornersOf) -> tuple[Array, Array]:
@@ -181,8 +181,7 @@ class Pairs:
         lanes, vertex = self.inside.lanes, self.inside.vertex
         many = jnp.maximum(self.inside.touching(), 1)
         shared = lanes.shared
-        triton.store(shared.load.at[lanes.lane], 1 / many, mask=lanes.active)
-        lanes.wait()
+        store(shared.load.at[lanes.lane], 1 / many, mask=lanes.active)
         share = lanes.read(shared.load, vertex)
         press, *drag = (
             share * lanes.read(*place, vertex) for place in ((tables.press,), (tables.drag, 0), (tables.drag, 1))
@@ -192,7 +191,7 @@ class Pairs:
     def keep(self, tables: Pressed, impulses: Sequence[Pressed]) -> None:
         lanes, (impulse,) = self.inside.lanes, impulses
         press, *drag = self.inside.at_vertices((impulse.press, *impulse.drag))
-        triton.store(tables.press.at[lanes.lane], press, mask=lanes.active)
+        store(tables.press.at[lanes.lane], press, mask=lanes.active)
         lanes.write(tables.drag, tuple(drag))
 
 
@@ -217,10 +216,8 @@ class Neighbors:
         self.voxels = Voxels(lanes)
         for tables, values in zip((self.shared.low, self.shared.high), self.voxels.boxes(), strict=True):
             for part, value in enumerate(values):
-                triton.store(tables.at[part, self.voxels.lane], value, mask=self.voxels.active)
-        lanes.wait()
+                store(tables.at[part, self.voxels.lane], value, mask=self.voxels.active)
         self.found = self._listed()
-        lanes.wait()
 
     def _listed(self) -> Array:
         """List all pairs; returns their number, which is mostly 0 and then soon known."""
@@ -261,7 +258,6 @@ class Neighbors:
         """Those that touch."""
         lanes, known, shared = self.lanes, self.lanes.known, self.shared
         lanes.write(shared.outward, self.voxels.outward())
-        lanes.wait()
         listed = jnp.minimum(self.found, self.places)
         lane = lanes_for(self.places)
         row, may = jnp.minimum(lane, listed - 1), lane < listed

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.compute.gpu.ptx import WARP
+from vsr.compute.gpu.language import WARP
 from vsr.environment import Environment
 from vsr.physics.contact.bodies import Nodes, Rows
 from vsr.physics.contact.contact_step import (

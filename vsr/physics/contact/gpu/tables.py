@@ -202,7 +202,6 @@ class Outcome(NamedTuple):
     kept: Any
     overflow: Any
     """pairs that found no place so far, (1,); None if none are looked for"""
-    shared: Any
 
 
 class Shared(NamedTuple):

@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jax.experimental.pallas import triton
 
-from vsr.compute.gpu.ptx import WARP
+from vsr.compute.gpu.language import WARP, store
 from vsr.compute.vector import Vector, dot, minus, plus, times
 from vsr.environment.surfaces import combined_friction, combined_restitution
 from vsr.physics.contact.broadphase import SKIN
@@ -123,8 +122,7 @@ class Voxels:
         """Roughly out of the robot at every vertex (vsr.physics.contact.lattices.outward_of)."""
         lanes, shared = self.lanes, self.lanes.shared
         for part, value in enumerate(self.every.middle):
-            triton.store(shared.middle.at[part, self.lane], value, mask=self.active)
-        lanes.wait()
+            store(shared.middle.at[part, self.lane], value, mask=self.active)
         total = (jnp.zeros(lanes.lane.shape, jnp.float32),) * 2
         for corner in range(4):
             cell = lanes.read(lanes.known.cells.around, corner, lanes.row)
@@ -182,16 +180,14 @@ class Inside:
 
     def _share(self, cell: Array) -> None:
         """Write what stays as it is where all lanes can read it."""
-        lanes, shared = self.lanes, self.lanes.shared
-        lanes.wait()  # other lanes may still read the last group's numbers
+        lanes, shared = self.lanes, self.lanes.shared  # other lanes may still read the last group's numbers
         vertex = jnp.full_like(cell, NO_VERTEX) if self.vertex is None else self.vertex
         constant = (shared.cell, cell), (shared.vertex, vertex), (shared.touches, self.touches.astype(jnp.float32))
         for table, values in constant:
-            triton.store(table.at[self.lane], values, mask=self.active)
+            store(table.at[self.lane], values, mask=self.active)
         for corner, weight in enumerate(self.weights):
-            triton.store(shared.weight.at[corner, self.lane], weight, mask=self.active)
+            store(shared.weight.at[corner, self.lane], weight, mask=self.active)
         lanes.write(shared.lever, lanes.lever)
-        lanes.wait()
 
     def contact(self, friction: Any, restitution: Any) -> Found:
         """Of the points with the voxels; friction, restitution: of the points."""
@@ -215,7 +211,6 @@ class Inside:
         """Velocity of the points, which is 0 unless they are vertices, less that of the voxels there."""
         lanes, shared = self.lanes, self.lanes.shared
         lanes.write(shared.velocity, now.nodes)
-        lanes.wait()
 
         def at(place: Array) -> Vector:
             return tuple(lanes.read(shared.velocity, part, place) for part in range(2))
@@ -231,8 +226,7 @@ class Inside:
     def inverse_effective_mass(self, direction: Vector) -> Array:
         """At most how fast the points give way if every one gets a unit of impulse [1/kg]."""
         lanes, known, shared = self.lanes, self.lanes.known, self.lanes.shared
-        triton.store(shared.load.at[lanes.lane], self.load, mask=lanes.active)
-        lanes.wait()
+        store(shared.load.at[lanes.lane], self.load, mask=lanes.active)
 
         def at(place: Array) -> Array:
             lever = tuple(lanes.read(shared.lever, part, place) for part in range(2))
@@ -247,8 +241,7 @@ class Inside:
     def pushed(self, now: Now, impulse: Vector) -> Now:
         """After impulses on what is in voxels, and the opposite ones on the voxels."""
         for part, value in enumerate(impulse):
-            triton.store(self.lanes.shared.impulse.at[part, self.lane], value, mask=self.active)
-        self.lanes.wait()
+            store(self.lanes.shared.impulse.at[part, self.lane], value, mask=self.active)
         return self.lanes.nodes.pushed(now, self._summed(self._given, 2))
 
     def touching(self) -> Array:
@@ -260,9 +253,7 @@ class Inside:
         """Sums over the points that are each vertex."""
         table, found = self.lanes.shared.impulse, []
         for value in values:
-            self.lanes.wait()
-            triton.store(table.at[0, self.lane], value, mask=self.active)
-            self.lanes.wait()
+            store(table.at[0, self.lane], value, mask=self.active)
             found += self._summed(lambda number, own, share: (own * table[0, number],), 1)
         return tuple(found)
 

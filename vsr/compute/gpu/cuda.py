@@ -1,0 +1,397 @@
+"""Kernels (vsr.compute.gpu.language) as CUDA C.
+
+There is a thread for every lane. An array with more entries than there are lanes has several in each thread, the first
+in the first; one with fewer repeats its last entry in the threads that are left, which then write what others write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+
+from vsr.compute.gpu.interpreter import accesses, called, split_scan
+from vsr.compute.gpu.language import WARP, Kernel, Table, size_of
+
+SHARED_BYTES = 48 * 1024
+"""Memory on chip that a program may ask for; scratch that needs more is in the device's."""
+_TYPES = {"float32": "float", "int32": "int", "uint32": "unsigned", "bool": "bool"}
+_OPERATORS = {
+    "add": "+",
+    "add_any": "+",
+    "sub": "-",
+    "mul": "*",
+    "div": "/",
+    "lt": "<",
+    "le": "<=",
+    "gt": ">",
+    "ge": ">=",
+    "eq": "==",
+    "ne": "!=",
+    "and": "&",
+    "or": "|",
+    "xor": "^",
+    "shift_left": "<<",
+    "shift_right_arithmetic": ">>",
+}
+_FUNCTIONS = {
+    "rsqrt": "rsqrtf",
+    "sqrt": "sqrtf",
+    "sin": "sinf",
+    "cos": "cosf",
+    "tan": "tanf",
+    "tanh": "tanhf",
+    "atan2": "atan2f",
+    "exp": "expf",
+    "log": "logf",
+    "floor": "floorf",
+    "ceil": "ceilf",
+    "round": "rintf",
+    "pow": "powf",
+    "is_finite": "isfinite",
+    "population_count": "__popc",
+    "clz": "__clz",
+}
+_OF_KIND = {
+    "max": ("fmaxf", "max"),
+    "min": ("fminf", "min"),
+    "abs": ("fabsf", "abs"),
+    "rem": ("fmodf", "kernel_rem"),
+}
+"""Functions of floats, and of integers."""
+_SAME = {"broadcast_in_dim", "broadcast", "copy", "copy_p", "stop_gradient", "squeeze", "reshape", "expand_dims"}
+_REDUCTIONS = {
+    "reduce_sum": ("Sum", "0"),
+    "reduce_max": ("Most", None),
+    "reduce_min": ("Least", None),
+    "reduce_or": ("Any", None),
+    "reduce_and": ("All", None),
+}
+"""How two are combined, and what is left out of a sum."""
+_HEAD = """
+struct Sum { template <typename T> __device__ T operator()(T a, T b) const { return a + b; } };
+struct Most { template <typename T> __device__ T operator()(T a, T b) const { return a > b ? a : b; } };
+struct Least { template <typename T> __device__ T operator()(T a, T b) const { return a < b ? a : b; } };
+struct Any { __device__ bool operator()(bool a, bool b) const { return a | b; } };
+struct All { __device__ bool operator()(bool a, bool b) const { return a & b; } };
+__device__ __forceinline__ int kernel_rem(int a, int b) { return a % b; }
+template <typename F, typename T> __device__ __forceinline__ T over_lanes(F combine, T value) {
+  for (int apart = 16; apart; apart /= 2) value = combine(value, (T)__shfl_xor_sync(0xffffffffu, value, apart));
+  if (LANES == 32) return value;
+  __shared__ T parts[LANES / 32];
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = value;
+  __syncthreads();
+  value = parts[0];
+  for (int i = 1; i < LANES / 32; i++) value = combine(value, parts[i]);
+  return value;
+}
+"""
+
+Names = tuple[str, ...]
+"""Of a value in C: one, or one for each entry that a thread has."""
+
+
+def fits_on_chip(kernel: Kernel) -> bool:
+    """Whether the scratch tables do."""
+    return sum(size_of(table) * table.dtype.itemsize for table in kernel.scratch) <= SHARED_BYTES
+
+
+def cuda_text(kernel: Kernel, programs: int, many: Sequence[bool], *, blocks: int = 0) -> str:
+    """The function `program` of pointers to inputs, to results and, unless on chip, to scratch.
+
+    many: which of the inputs differ between worlds; all results do. blocks: programs that a multiprocessor shall hold.
+    """
+    writer = _Writer(kernel)
+    on_chip = fits_on_chip(kernel)
+    last = kernel.inputs + kernel.results
+    aliased = {number for number, _ in kernel.aliases}
+    shares = [*many, *[True] * kernel.results]
+    pointers = []
+    writer.line(f"const size_t world = blockIdx.x / {programs}u;")
+    writer.line(f"const int number = blockIdx.x - (unsigned)world * {programs}u;")
+    for table in kernel.tables:
+        kind, number = _TYPES[table.dtype.name], table.number
+        if number >= last and on_chip:
+            writer.line(f"__shared__ {kind} m{number}[{size_of(table)}];")
+            continue
+        only_read = number < kernel.inputs and number not in aliased
+        kind = f"const {kind} *__restrict__" if only_read else f"{kind} *"
+        pointers.append(f"{kind} p{number}")
+        where = "(size_t)blockIdx.x" if number >= last else "world" if shares[number] else ""
+        writer.line(f"{kind} m{number} = p{number}{f' + {where} * {size_of(table)}' if where else ''};")
+    writer.jaxpr(kernel.program.jaxpr, kernel.program.consts, [])
+    bounds = f"{kernel.lanes}, {blocks}" if blocks else str(kernel.lanes)
+    head = f'extern "C" __global__ void __launch_bounds__({bounds}) program({", ".join(pointers)}) {{'
+    return "\n".join([f"#define LANES {kernel.lanes}", _HEAD, head, *writer.lines, "}", ""])
+
+
+class _Writer:
+    def __init__(self, kernel: Kernel) -> None:
+        self.lanes, self.lines, self.depth, self.count = kernel.lanes, [], 1, 0
+        self.names: dict[Any, Names] = {}
+        self.first_scratch = kernel.inputs + kernel.results
+        self.touched: dict[int, set[str]] = {}
+        """scratch tables that were read or written since lanes last waited for each other"""
+
+    def line(self, text: str) -> None:
+        self.lines.append("  " * self.depth + text)
+
+    def fresh(self) -> str:
+        self.count += 1
+        return f"v{self.count}"
+
+    def width(self, aval: Any) -> int:
+        """Entries of a value in a thread."""
+        if len([size for size in aval.shape if size != 1]) > 1:
+            raise NotImplementedError(f"a kernel cannot have arrays of several axes: {aval}")
+        return max(1, -(-int(np.prod(aval.shape, dtype=int)) // self.lanes))
+
+    def declare(self, aval: Any, texts: Sequence[str] | None = None) -> Names:
+        """New values, of the expressions given or without a value yet."""
+        kind, names = _TYPES[np.dtype(aval.dtype).name], []
+        for entry in range(self.width(aval)):
+            names.append(self.fresh())
+            self.line(f"{kind} {names[-1]};" if texts is None else f"const {kind} {names[-1]} = {texts[entry]};")
+        return tuple(names)
+
+    def each(self, aval: Any, write: Callable[..., str], *values: Names) -> Names:
+        """A value whose entries are written from those of others."""
+        return self.declare(aval, [write(*row) for row in self.rows(self.width(aval), *values)])
+
+    def rows(self, width: int, *values: Names) -> list[Names]:
+        """Entries of several values side by side; a number goes with every entry."""
+        return [tuple(value[entry if len(value) > 1 else 0] for value in values) for entry in range(width)]
+
+    def read(self, atom: Any) -> Names:
+        return (_constant(atom.val, atom.aval.dtype),) if isinstance(atom, Literal) else self.names[atom]
+
+    def jaxpr(self, jaxpr: Jaxpr, constants: Sequence[Any], arguments: Sequence[Names]) -> list[Names]:
+        """Write all equations; the names of the results."""
+        for var, value in zip(jaxpr.constvars, constants, strict=True):
+            self.names[var] = (_constant(value, value.dtype),)
+        self.names.update(zip(jaxpr.invars, arguments, strict=True))
+        for equation in jaxpr.eqns:
+            self.names.update(zip(equation.outvars, self.equation(equation), strict=True))
+        return [self.read(atom) for atom in jaxpr.outvars]
+
+    def closed(self, closed: ClosedJaxpr, arguments: Sequence[Names]) -> list[Names]:
+        return self.jaxpr(closed.jaxpr, closed.consts, arguments)
+
+    def equation(self, equation: Any) -> list[Names]:
+        name, values = equation.primitive.name, [self.read(atom) for atom in equation.invars]
+        if name in _STATEMENTS:
+            return _STATEMENTS[name](self, equation, values)
+        inner = called(equation)
+        if inner is not None:
+            return self.closed(inner, values)
+        out = equation.outvars[0].aval
+        if name in _SAME:
+            return [values[0] if len(values[0]) == 1 else values[0][: self.width(out)]]
+        if name == "optimization_barrier":
+            return values
+        if name in _REDUCTIONS:
+            return [self.reduced(equation, values[0])]
+        if name == "iota":
+            size = int(np.prod(out.shape))
+            lanes = [f"threadIdx.x + {entry * self.lanes}" for entry in range(self.width(out))]
+            if size % self.lanes:
+                lanes = [f"min((int)({lane}), {size - 1})" for lane in lanes]
+            return [self.declare(out, lanes)]
+        return [self.each(out, _expression(equation), *values)]
+
+    def reduced(self, equation: Any, value: Names) -> Names:
+        operation, nothing = _REDUCTIONS[equation.primitive.name]
+        size, out = int(np.prod(equation.invars[0].aval.shape)), equation.outvars[0].aval
+        if size == 1:
+            return value
+        kind, entries = _TYPES[np.dtype(out.dtype).name], list(value)
+        if len(entries) == 1 and self.width(equation.invars[0].aval) > 1:  # the same number in every lane
+            entries *= self.width(equation.invars[0].aval)
+        if nothing is not None and size % self.lanes:
+            entries[-1] = f"(threadIdx.x + {(len(entries) - 1) * self.lanes} < {size} ? {entries[-1]} : {nothing})"
+        whole = f"({kind})({entries[0]})"
+        for entry in entries[1:]:
+            whole = f"{operation}()({whole}, ({kind})({entry}))"
+        return self.declare(out, [f"over_lanes({operation}(), {whole})"])
+
+    # Memory
+
+    def address(self, table: Table, indices: Names) -> str:
+        text = ""
+        for size, index in zip(table.shape, indices, strict=True):
+            text = index if not text else f"({text}) * {size} + {index}"
+        return f"m{table.number}[{text or 0}]"
+
+    def load(self, equation: Any, values: list[Names]) -> list[Names]:
+        table = equation.params["table"]
+        self.touch(table, "r")
+
+        def write(*row: str) -> str:
+            place, masked = self.address(table, row[: table.ndim]), row[table.ndim :]
+            return f"{masked[0]} ? {place} : {masked[1]}" if masked else place
+
+        return [self.each(equation.outvars[0].aval, write, *values)]
+
+    def store(self, equation: Any, values: list[Names]) -> list[Names]:
+        table = equation.params["table"]
+        self.touch(table, "w")
+        for row in self.rows(max(map(len, values)), *values):
+            guard = f"if ({row[-1]}) " if len(row) > table.ndim + 1 else ""
+            self.line(f"{guard}{self.address(table, row[: table.ndim])} = {row[table.ndim]};")
+        return []
+
+    def touch(self, table: Table, kind: str) -> None:
+        """Before a scratch table is read (r) or written (w), lanes wait for each other if they must."""
+        if table.number < self.first_scratch:
+            return
+        since = self.touched.setdefault(table.number, set())
+        if "w" in since or (kind == "w" and since):
+            self.line("__syncwarp();" if self.lanes == WARP else "__syncthreads();")
+            self.touched = {}
+        self.touched.setdefault(table.number, set()).add(kind)
+
+    def touch_all(self, *bodies: ClosedJaxpr) -> None:
+        """At the start of a loop: what its end did to scratch tables may not be over."""
+        for table, kind in (found for body in bodies for found in accesses(body.jaxpr)):
+            self.touched.setdefault(table.number, set()).add(kind)
+
+    def program(self, *_: Any) -> list[Names]:
+        return [("number",)]
+
+    # Loops and conditions
+
+    def carried(self, atoms: Sequence[Any], values: Sequence[Names]) -> list[Names]:
+        """Variables of a loop."""
+        names = [self.declare(atom.aval) for atom in atoms]
+        for own, value in zip(names, values, strict=True):
+            for one, (other,) in zip(own, self.rows(len(own), value), strict=True):
+                self.line(f"{one} = {other};")
+        return names
+
+    def assign(self, names: Sequence[Names], values: Sequence[Names]) -> None:
+        """All at once: a variable may be needed for another."""
+        pairs = [
+            (one, other)
+            for own, value in zip(names, values, strict=True)
+            for one, (other,) in zip(own, self.rows(len(own), value), strict=True)
+            if one != other
+        ]
+        targets, held = {one for one, _ in pairs}, {}
+        for _, other in pairs:
+            if other in targets and other not in held:
+                held[other] = self.fresh()
+                self.line(f"const auto {held[other]} = {other};")
+        for one, other in pairs:
+            self.line(f"{one} = {held.get(other, other)};")
+
+    def block(self, head: str, work: Callable[[], None]) -> None:
+        self.line(f"{head} {{")
+        self.depth += 1
+        work()
+        self.depth -= 1
+        self.line("}")
+
+    def scan(self, equation: Any, values: list[Names]) -> list[Names]:
+        constants, start = split_scan(equation.params, values)
+        names = self.carried(equation.invars[len(constants) :], start)
+        turn = self.fresh()
+        self.touch_all(equation.params["jaxpr"])
+        self.line("#pragma unroll 1")
+        self.block(
+            f"for (int {turn} = 0; {turn} < {equation.params['length']}; {turn}++)",
+            lambda: self.assign(names, self.closed(equation.params["jaxpr"], [*constants, *names])),
+        )
+        return names
+
+    def repeat(self, equation: Any, values: list[Names]) -> list[Names]:
+        parameters = equation.params
+        first, second = parameters["cond_nconsts"], parameters["cond_nconsts"] + parameters["body_nconsts"]
+        names = self.carried(equation.invars[second:], values[second:])
+
+        def turn() -> None:
+            ((goes_on,),) = self.closed(parameters["cond_jaxpr"], [*values[:first], *names])
+            self.line(f"if (!{goes_on}) break;")
+            self.assign(names, self.closed(parameters["body_jaxpr"], [*values[first:second], *names]))
+
+        self.touch_all(parameters["cond_jaxpr"], parameters["body_jaxpr"])
+        self.line("#pragma unroll 1")
+        self.block("while (true)", turn)
+        return names
+
+    def choose(self, equation: Any, values: list[Names]) -> list[Names]:
+        ((index,), *operands), branches = values, equation.params["branches"]
+        names = [self.declare(var.aval) for var in equation.outvars]
+        start, after = self.touched, {}
+        for number, branch in enumerate(branches):
+            self.touched = {table: set(kinds) for table, kinds in start.items()}
+            test = "" if number + 1 == len(branches) else f" if ((int){index} == {number})"
+            self.block(
+                f"{'else' if number else ''}{test}".strip(),
+                lambda branch=branch: self.assign(names, self.closed(branch, operands)),
+            )
+            for table, kinds in self.touched.items():
+                after.setdefault(table, set()).update(kinds)
+        self.touched = after
+        return names
+
+
+_STATEMENTS = {
+    "kernel_load": _Writer.load,
+    "kernel_store": _Writer.store,
+    "kernel_program": _Writer.program,
+    "scan": _Writer.scan,
+    "while": _Writer.repeat,
+    "cond": _Writer.choose,
+}
+
+
+def _expression(equation: Any) -> Callable[..., str]:
+    """How an entry of the result is written, from entries of the operands."""
+    name, out = equation.primitive.name, _TYPES[np.dtype(equation.outvars[0].aval.dtype).name]
+    is_float = equation.invars and np.dtype(equation.invars[0].aval.dtype).name == "float32"
+    if name in _OPERATORS:
+        return lambda left, right: f"{left} {_OPERATORS[name]} {right}"
+    if name in _FUNCTIONS:
+        return lambda *values: f"{_FUNCTIONS[name]}({', '.join(values)})"
+    if name in _OF_KIND:
+        return lambda *values: f"{_OF_KIND[name][0 if is_float else 1]}({', '.join(values)})"
+    if name == "clamp":
+        least, most = (_OF_KIND[kind][0 if is_float else 1] for kind in ("max", "min"))
+        return lambda low, value, high: f"{most}({least}({value}, {low}), {high})"
+    if name == "select_n" and len(equation.invars) == 3:
+        return lambda which, no, yes: f"{which} ? {yes} : {no}"
+    if name == "integer_pow":
+        power = equation.params["y"]
+        product = [1] * abs(power)
+        return lambda base: ("1.0f / " if power < 0 else "") + "(" + " * ".join(base for _ in product) + ")"
+    if name == "shift_right_logical":
+        return lambda value, by: f"({out})((unsigned){value} >> {by})"
+    simple = {
+        "neg": "-{0}",
+        "square": "{0} * {0}",
+        "sign": "({out})(({0} > 0) - ({0} < 0))",
+        "not": "!{0}" if out == "bool" else "~{0}",
+        "convert_element_type": "({out}){0}",
+    }
+    if name in simple:
+        return lambda value: simple[name].format(value, out=out)
+    raise NotImplementedError(f"a kernel cannot use {name} yet: add it to vsr.compute.gpu.cuda ({equation})")
+
+
+def _constant(value: Any, dtype: Any) -> str:
+    value = np.asarray(value)
+    if value.size != 1:
+        raise NotImplementedError(f"a kernel cannot hold an array, {value.shape}: give it as an input")
+    number = value.reshape(()).item()
+    match np.dtype(dtype).name:
+        case "float32" if not np.isfinite(number):
+            return f"__int_as_float(0x{np.float32(number).view(np.uint32):08x})"
+        case "float32":
+            return f"{float(np.float32(number)).hex()}f" if number >= 0 else f"({float(np.float32(number)).hex()}f)"
+        case "bool":
+            return str(bool(number)).lower()
+        case _:
+            return str(int(number)) if number >= 0 else f"({int(number)})"

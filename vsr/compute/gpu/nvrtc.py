@@ -1,0 +1,54 @@
+"""CUDA C to PTX by NVRTC, the library that comes with JAX's CUDA wheels or a CUDA toolkit."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib.util
+from pathlib import Path
+
+OPTIONS = "--std=c++17", "--ftz=true", "--prec-div=false", "--prec-sqrt=false", "--fmad=true"
+"""Quick arithmetic, right to a unit or two in the last place; sines and cosines are accurate."""
+
+
+@functools.cache
+def library() -> ctypes.CDLL | None:
+    """None if there is none."""
+    for name in (*_installed(), "libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12"):
+        try:
+            return ctypes.CDLL(name)
+        except OSError:
+            continue
+    return None
+
+
+def _installed() -> list[str]:
+    spec = importlib.util.find_spec("nvidia")
+    roots = [Path(root) for root in (spec.submodule_search_locations or ())] if spec else []
+    wheels = [str(path) for root in roots for path in sorted(root.glob("*/lib/libnvrtc.so.*"), reverse=True)]
+    return wheels + sorted(map(str, Path("/usr/local").glob("cuda*/lib64/libnvrtc.so.*")), reverse=True)
+
+
+@functools.lru_cache(maxsize=256)
+def ptx(text: str, capability: int) -> str:
+    """Of a text for GPUs of a compute capability, 90 for 9.0."""
+    nvrtc = library()
+    assert nvrtc is not None, "no NVRTC"
+    options = [f"--gpu-architecture=compute_{capability}", *OPTIONS]
+    program = ctypes.c_void_p()
+    nvrtc.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"kernel.cu", 0, None, None)
+    given = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
+    failed = nvrtc.nvrtcCompileProgram(program, len(options), given)
+    if failed:
+        raise RuntimeError(f"NVRTC cannot compile a kernel: {_result(nvrtc, program, 'ProgramLog')}")
+    result = _result(nvrtc, program, "PTX")
+    nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
+    return result
+
+
+def _result(nvrtc: ctypes.CDLL, program: ctypes.c_void_p, name: str) -> str:
+    size = ctypes.c_size_t()
+    getattr(nvrtc, f"nvrtcGet{name}Size")(program, ctypes.byref(size))
+    data = ctypes.create_string_buffer(size.value)
+    getattr(nvrtc, f"nvrtcGet{name}")(program, data)
+    return data.value.decode()
