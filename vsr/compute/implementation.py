@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 from typing import Literal
 
 import jax
 import jax.numpy as jnp
+
+from vsr.compute.gpu.nvrtc import library
 
 Implementation = Literal["auto", "xla", "fused", "interpreted", "differentiable"]
 KERNELS = ("fused", "interpreted")
@@ -34,8 +35,8 @@ def _obstacle(dtype: jnp.dtype) -> str | None:
     """Why the fused kernel cannot run, if so."""
     if jax.default_backend() not in ("gpu", "cuda"):
         return f"it needs an NVIDIA GPU, and jax computes on the {jax.default_backend()}"
-    if importlib.util.find_spec("jax.experimental.pallas.triton") is None:
-        return f"jax {jax.__version__} no longer has Pallas for Triton, which it is written in"
+    if library() is None:
+        return "it is compiled by NVRTC, which is not installed: pip install 'jax[cuda12]' or 'jax[cuda13]'"
     if dtype != jnp.float32:
         return f"it computes in float32, and {dtype.name} was asked for"
     return None

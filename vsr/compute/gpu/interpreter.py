@@ -30,7 +30,8 @@ def interpret_kernel(kernel: Kernel, programs: int, *inputs: Array) -> list[Arra
 
     def one(program: Array, results: list[Array]) -> list[Array]:
         memory = (*inputs, *results, *map(_nothing, kernel.scratch))
-        _, memory = _Interpreter(program.astype(jnp.int32), same).evaluate(kernel.program.jaxpr, kernel.program.consts, [], memory)
+        interpreter = _Interpreter(program.astype(jnp.int32), same)
+        _, memory = interpreter.evaluate(kernel.program.jaxpr, kernel.program.consts, [], memory)
         return list(memory[first:last])
 
     return jax.lax.fori_loop(0, programs, one, results)
