@@ -47,6 +47,7 @@ template <typename T> T __shfl_xor_sync(unsigned, T value, int apart) {
   return other;
 }
 static float __int_as_float(unsigned bits) { float value; std::memcpy(&value, &bits, 4); return value; }
+static float __fdividef(float a, float b) { return a / b; }
 static float rsqrtf(float x) { return 1 / std::sqrt(x); }
 static int __popc(unsigned x) { return __builtin_popcount(x); }
 static int __clz(int x) { return x ? __builtin_clz(x) : 32; }

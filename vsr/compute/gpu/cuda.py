@@ -23,7 +23,6 @@ _OPERATORS = {
     "add_any": "+",
     "sub": "-",
     "mul": "*",
-    "div": "/",
     "lt": "<",
     "le": "<=",
     "gt": ">",
@@ -59,9 +58,10 @@ _OF_KIND = {
     "min": ("fminf", "min"),
     "abs": ("fabsf", "abs"),
     "rem": ("fmodf", "kernel_rem"),
+    "div": ("__fdividef", "kernel_div"),
 }
 """Functions of floats, and of integers."""
-_SAME = {"broadcast_in_dim", "broadcast", "copy", "copy_p", "stop_gradient", "squeeze", "reshape", "expand_dims"}
+_SAME = {"broadcast_in_dim", "broadcast", "copy", "copy_p", "stop_gradient", "squeeze", "reshape", "reshard"}
 _REDUCTIONS = {
     "reduce_sum": ("Sum", "0"),
     "reduce_max": ("Most", None),
@@ -77,6 +77,7 @@ struct Least { template <typename T> __device__ T operator()(T a, T b) const { r
 struct Any { __device__ bool operator()(bool a, bool b) const { return a | b; } };
 struct All { __device__ bool operator()(bool a, bool b) const { return a & b; } };
 __device__ __forceinline__ int kernel_rem(int a, int b) { return a % b; }
+__device__ __forceinline__ int kernel_div(int a, int b) { return a / b; }
 template <typename F, typename T> __device__ __forceinline__ T over_lanes(F combine, T value) {
   for (int apart = 16; apart; apart /= 2) value = combine(value, (T)__shfl_xor_sync(0xffffffffu, value, apart));
   if (LANES == 32) return value;
@@ -366,7 +367,7 @@ def _expression(equation: Any) -> Callable[..., str]:
     if name == "integer_pow":
         power = equation.params["y"]
         product = [1] * abs(power)
-        return lambda base: ("1.0f / " if power < 0 else "") + "(" + " * ".join(base for _ in product) + ")"
+        return lambda base: f"{'__fdividef(1.0f, ' if power < 0 else '('}{' * '.join(base for _ in product)})"
     if name == "shift_right_logical":
         return lambda value, by: f"({out})((unsigned){value} >> {by})"
     simple = {

@@ -38,6 +38,15 @@ def launch(*inputs: Array, kernel: Kernel, programs: int, worlds: int | None, ma
     differs = [own or number in aliased for number, own in enumerate(many)]
     capability = compute_capability()
     code = ptx(cuda_text(kernel, programs, differs), capability)
+    import os
+
+    if os.environ.get("VSR_WAY") == "xla":
+        import numpy as np
+
+        function: Any = jax.ffi.ffi_call("__gpu$xla.gpu.ptx", results, input_output_aliases=dict(kernel.aliases))
+        sizes = {f"grid_{axis}": np.int32(size) for axis, size in zip("xyz", (count, 1, 1))}
+        sizes |= {f"block_{axis}": np.int32(size) for axis, size in zip("xyz", (kernel.lanes, 1, 1))}
+        return function(*filled, name="program", kernel_type="ptx", kernel_data=code, shared_mem_bytes=np.int32(0), **sizes)[: kernel.results]
     compiled = gpu_triton.TritonKernel("program", kernel.lanes // WARP, 1, 0, code, "", capability)
     pointers = [gpu_triton.create_array_parameter(0, POINTER_ALIGNMENT)] * (len(inputs) + len(results))
     call = gpu_triton.TritonKernelCall(compiled, count, 1, 1, pointers)
