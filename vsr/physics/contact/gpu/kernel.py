@@ -136,7 +136,7 @@ class Program:
         def close(moves: Moves) -> Moves:
             voxels = Voxels(self.lanes)
             vertices = Vertices(self.lanes, bodies, voxels.outward())
-            corners = Corners(self.lanes, voxels, bodies) if self.plan.flat else None
+            corners = Corners(self.lanes, voxels, bodies)
             return self.solved(moves, self.groups(bodies, vertices, corners))
 
         return jax.lax.cond(self.is_near(), close, apart, moves)

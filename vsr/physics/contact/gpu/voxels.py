@@ -19,7 +19,7 @@ from vsr.compute.vector import Vector, dot, minus, plus, times
 from vsr.environment.surfaces import combined_friction, combined_restitution
 from vsr.physics.contact.broadphase import SKIN
 from vsr.physics.contact.gpu.lanes import Lanes, Now, lanes_for, looks_along, moment
-from vsr.physics.contact.gpu.tables import PRESENT, Found
+from vsr.physics.contact.gpu.tables import OUTER, PRESENT, Found
 from vsr.physics.contact.narrowphase import MARGIN
 from vsr.physics.contact.voxels import NEWTON_STEPS, faces
 
@@ -28,6 +28,27 @@ NOWHERE = -1e30
 """Deeper than anything [m]: of cells that a point is not in."""
 BITS = 32
 """Cells in one number of those that a vertex may touch."""
+
+
+class OnFace(NamedTuple):
+    """A point over a face."""
+
+    distance: Any
+    """negative in the voxel, -NOWHERE if another face or a corner is nearer [m]"""
+    normal: Vector
+    place: Vector
+    """on the face [m]"""
+
+
+class OnFaces(NamedTuple):
+    """What touches faces of voxels, in some lanes."""
+
+    lanes: Array
+    """True for those"""
+    depth: Array
+    """[m]"""
+    normal: Vector
+    """out of the voxels"""
 
 
 class Voxel(NamedTuple):
@@ -79,6 +100,21 @@ class Voxel(NamedTuple):
         assert nearest is not None
         found = (least > NOWHERE) & ((self.flags >> PRESENT & 1) > 0)
         return inside & found, jnp.where(found, -least, 0), nearest
+
+    def on_faces(self, point: Vector, planes: Sequence[tuple[Vector, Vector]]) -> list[OnFace]:
+        """How near a point is to each face (vsr.physics.contact.voxels.points_on_faces)."""
+        heights = [dot(minus(point, middle), normal) for middle, normal in planes]
+        leads_out = [(self.flags >> number & 1) > 0 for number in range(len(FACES))]
+        below = (jnp.where(counts, height, NOWHERE) for counts, height in zip(leads_out, heights, strict=True))
+        least, inside, found = reduce(jnp.maximum, below), reduce(jnp.maximum, heights) < 0, []
+        for number, (face, (begin, normal), height) in enumerate(zip(FACES, planes, heights, strict=True)):
+            way = minus(self.corners[face.corners[1]], begin)
+            along = dot(minus(point, begin), way)
+            upon = (along > 0) & (along < dot(way, way)) & (height > 0) & ((self.flags >> (OUTER + number) & 1) > 0)
+            here = inside & leads_out[number] & (height == least)
+            counts = (upon | here) & ((self.flags >> PRESENT & 1) > 0)
+            found.append(OnFace(jnp.where(counts, height, -NOWHERE), normal, minus(point, times(height, normal))))
+        return found
 
     def weights(self, point: Vector) -> list[Any]:
         """Of the corners for a point (vsr.physics.contact.voxels.weights_at)."""
@@ -148,6 +184,19 @@ class Voxels:
         best = jnp.max(nearest)
         return jnp.where(best > NOWHERE, jnp.min(jnp.where(nearest == best, self.lane, self.count - 1)), -1)
 
+    def nearest(self, point: Vector) -> list[tuple[Array, OnFace]]:
+        """For each face's number, that of the voxel whose face is nearest to a point, and how near it is."""
+        found = []
+        for face in self.every.on_faces(point, self.planes):
+            least = jnp.min(face.distance)
+            cell = jnp.min(jnp.where(face.distance == least, self.lane, self.count - 1))
+            its = self.lane == cell
+            normal, place = (
+                tuple(jnp.sum(jnp.where(its, part, 0.0)) for part in vector) for vector in (face.normal, face.place)
+            )
+            found.append((cell, OnFace(least, normal, place)))
+        return found
+
 
 NO_VERTEX = -1
 
@@ -165,12 +214,18 @@ class Inside:
         outward: Vector | None,
         may: Array,
         vertex: Array | None = None,
+        on_faces: OnFaces | None = None,
     ) -> None:
-        """count: of lanes that have a point; outward: of what has the point; vertex: its number, if it is one."""
+        """count: of lanes that have a point; outward: of what has the point; vertex: its number, if it is one;
+        on_faces: of lanes whose point is on a face, where something touches it."""
         self.lanes, self.vertex = lanes, vertex
         self.lane, self.active = lane, lane < count
         here = voxel(lanes, cell)
         holds, self.depth, self.normal = here.holds(point, outward, here.planes())
+        if on_faces is not None:
+            there, depth, normal = on_faces
+            holds, self.depth = jnp.where(there, depth > 0, holds), jnp.where(there, depth, self.depth)
+            self.normal = tuple(jnp.where(there, *parts) for parts in zip(normal, self.normal, strict=True))
         self.touches = may & holds
         self.corner_vertices, self.weights = here.corner_vertices, here.weights(point)
         # Without contact there is nothing to add up.
