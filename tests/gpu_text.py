@@ -95,4 +95,11 @@ def run_text(kernel: Kernel, programs: int, inputs: list[np.ndarray], worlds: in
     pointers = (ctypes.c_void_p * len(values))(*(value.ctypes.data for value in values))
     ctypes.CDLL(str(name.with_suffix(".so"))).run(ctypes.c_uint(count), pointers)
     results = values[kernel.inputs : last]
-    return results if worlds is not None else [r if r.shape == t.shape else r[0] for r, t in zip(results, kernel.tables[kernel.inputs : last])]
+    return (
+        results
+        if worlds is not None
+        else [
+            value.reshape(table.shape)
+            for value, table in zip(results, kernel.tables[kernel.inputs : last], strict=True)
+        ]
+    )

@@ -100,10 +100,11 @@ def fits_on_chip(kernel: Kernel) -> bool:
     return sum(size_of(table) * table.dtype.itemsize for table in kernel.scratch) <= SHARED_BYTES
 
 
-def cuda_text(kernel: Kernel, programs: int, many: Sequence[bool], *, blocks: int = 0) -> str:
+def cuda_text(kernel: Kernel, programs: int, many: Sequence[bool], resident: int | None = None) -> str:
     """The function `program` of pointers to inputs, to results and, unless on chip, to scratch.
 
-    many: which of the inputs differ between worlds; all results do. blocks: programs that a multiprocessor shall hold.
+    many: which of the inputs differ between worlds; all results do. resident: programs that a
+    multiprocessor shall hold at once.
     """
     writer = _Writer(kernel)
     on_chip = fits_on_chip(kernel)
@@ -124,7 +125,7 @@ def cuda_text(kernel: Kernel, programs: int, many: Sequence[bool], *, blocks: in
         where = "(size_t)blockIdx.x" if number >= last else "world" if shares[number] else ""
         writer.line(f"{kind} m{number} = p{number}{f' + {where} * {size_of(table)}' if where else ''};")
     writer.jaxpr(kernel.program.jaxpr, kernel.program.consts, [])
-    bounds = f"{kernel.lanes}, {blocks}" if blocks else str(kernel.lanes)
+    bounds = f"{kernel.lanes}, {resident}" if resident else str(kernel.lanes)
     head = f'extern "C" __global__ void __launch_bounds__({bounds}) program({", ".join(pointers)}) {{'
     return "\n".join([f"#define LANES {kernel.lanes}", _HEAD, head, *writer.lines, "}", ""])
 
@@ -134,8 +135,8 @@ class _Writer:
         self.lanes, self.lines, self.depth, self.count = kernel.lanes, [], 1, 0
         self.names: dict[Any, Names] = {}
         self.first_scratch = kernel.inputs + kernel.results
-        self.touched: dict[int, set[str]] = {}
-        """scratch tables that were read or written since lanes last waited for each other"""
+        self.touched: set[tuple[int, int | None, str]] = set()
+        """rows of scratch tables, None for any, that were read or written since lanes last waited for each other"""
 
     def line(self, text: str) -> None:
         self.lines.append("  " * self.depth + text)
@@ -228,7 +229,7 @@ class _Writer:
 
     def load(self, equation: Any, values: list[Names]) -> list[Names]:
         table = equation.params["table"]
-        self.touch(table, "r")
+        self.touch(table, equation.invars[0], "r")
 
         def write(*row: str) -> str:
             place, masked = self.address(table, row[: table.ndim]), row[table.ndim :]
@@ -238,26 +239,28 @@ class _Writer:
 
     def store(self, equation: Any, values: list[Names]) -> list[Names]:
         table = equation.params["table"]
-        self.touch(table, "w")
+        self.touch(table, equation.invars[0], "w")
         for row in self.rows(max(map(len, values)), *values):
             guard = f"if ({row[-1]}) " if len(row) > table.ndim + 1 else ""
             self.line(f"{guard}{self.address(table, row[: table.ndim])} = {row[table.ndim]};")
         return []
 
-    def touch(self, table: Table, kind: str) -> None:
-        """Before a scratch table is read (r) or written (w), lanes wait for each other if they must."""
+    def touch(self, table: Table, index: Any, kind: str) -> None:
+        """Before a row of a scratch table is read (r) or written (w), lanes wait for each other if they must."""
         if table.number < self.first_scratch:
             return
-        since = self.touched.setdefault(table.number, set())
-        if "w" in since or (kind == "w" and since):
+        row = int(index.val) if isinstance(index, Literal) and table.ndim > 1 else None
+        if any(
+            "w" in (kind, other) and number == table.number and (None in (row, at) or row == at)
+            for number, at, other in self.touched
+        ):
             self.line("__syncwarp();" if self.lanes == WARP else "__syncthreads();")
-            self.touched = {}
-        self.touched.setdefault(table.number, set()).add(kind)
+            self.touched = set()
+        self.touched.add((table.number, row, kind))
 
     def touch_all(self, *bodies: ClosedJaxpr) -> None:
         """At the start of a loop: what its end did to scratch tables may not be over."""
-        for table, kind in (found for body in bodies for found in accesses(body.jaxpr)):
-            self.touched.setdefault(table.number, set()).add(kind)
+        self.touched |= {(table.number, None, kind) for body in bodies for table, kind in accesses(body.jaxpr)}
 
     def program(self, *_: Any) -> list[Names]:
         return [("number",)]
@@ -325,16 +328,15 @@ class _Writer:
     def choose(self, equation: Any, values: list[Names]) -> list[Names]:
         ((index,), *operands), branches = values, equation.params["branches"]
         names = [self.declare(var.aval) for var in equation.outvars]
-        start, after = self.touched, {}
+        start, after = self.touched, set()
         for number, branch in enumerate(branches):
-            self.touched = {table: set(kinds) for table, kinds in start.items()}
+            self.touched = set(start)
             test = "" if number + 1 == len(branches) else f" if ((int){index} == {number})"
             self.block(
                 f"{'else' if number else ''}{test}".strip(),
                 lambda branch=branch: self.assign(names, self.closed(branch, operands)),
             )
-            for table, kinds in self.touched.items():
-                after.setdefault(table, set()).update(kinds)
+            after |= self.touched
         self.touched = after
         return names
 

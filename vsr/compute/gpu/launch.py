@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from typing import Any
 
@@ -14,16 +15,18 @@ from vsr.compute.gpu.language import WARP, Kernel, before
 from vsr.compute.gpu.nvrtc import ptx
 
 POINTER_ALIGNMENT = 16
+MOST_RESIDENT = 8
+"""Programs for which registers of a multiprocessor are set aside; where more wait, the assembler finds a balance."""
 
 
 def compute_capability() -> int:
     """Of the GPU, 90 for 9.0."""
-    return int(str(jax.local_devices(backend="cuda")[0].compute_capability).replace(".", ""))
+    return int(str(_gpu().compute_capability).replace(".", ""))
 
 
 def launch(*inputs: Array, kernel: Kernel, programs: int, worlds: int | None, many: tuple[bool, ...]) -> list[Array]:
     """What the kernel writes, of all worlds."""
-    from jaxlib import gpu_triton  # which takes any PTX
+    from jaxlib import gpu_triton  # which takes any PTX, not only Triton's
 
     count = programs * (worlds or 1)
     tables = kernel.tables[kernel.inputs : kernel.inputs + kernel.results]
@@ -37,18 +40,15 @@ def launch(*inputs: Array, kernel: Kernel, programs: int, worlds: int | None, ma
     ]
     differs = [own or number in aliased for number, own in enumerate(many)]
     capability = compute_capability()
-    code = ptx(cuda_text(kernel, programs, differs), capability)
-    import os
-
-    if os.environ.get("VSR_WAY") == "xla":
-        import numpy as np
-
-        function: Any = jax.ffi.ffi_call("__gpu$xla.gpu.ptx", results, input_output_aliases=dict(kernel.aliases))
-        sizes = {f"grid_{axis}": np.int32(size) for axis, size in zip("xyz", (count, 1, 1))}
-        sizes |= {f"block_{axis}": np.int32(size) for axis, size in zip("xyz", (kernel.lanes, 1, 1))}
-        return function(*filled, name="program", kernel_type="ptx", kernel_data=code, shared_mem_bytes=np.int32(0), **sizes)[: kernel.results]
+    # Few programs may have all registers, and so read ahead.
+    resident = math.ceil(count / _gpu().core_count)
+    code = ptx(cuda_text(kernel, programs, differs, resident if resident <= MOST_RESIDENT else None), capability)
     compiled = gpu_triton.TritonKernel("program", kernel.lanes // WARP, 1, 0, code, "", capability)
     pointers = [gpu_triton.create_array_parameter(0, POINTER_ALIGNMENT)] * (len(inputs) + len(results))
     call = gpu_triton.TritonKernelCall(compiled, count, 1, 1, pointers)
     function: Any = jax.ffi.ffi_call("triton_kernel_call_ffi", results, input_output_aliases=dict(kernel.aliases))
     return function(*filled, opaque=zlib.compress(call.to_proto(kernel.name, b"")))[: kernel.results]
+
+
+def _gpu() -> Any:
+    return jax.local_devices(backend="cuda")[0]
