@@ -1,31 +1,29 @@
-"""The text of GPU kernels (vsr.compute.gpu.cuda), compiled for the CPU: a thread of the processor for every lane.
+"""The text of GPU kernels (vsr.compute.gpu.cuda) compiled for the CPU: a thread of the processor for every lane.
 
-For machines without a GPU; it says whether the text computes what the interpreter does, not how fast.
+For machines without a GPU: whether the text computes what the interpreter does, and waits where lanes must.
 """
 
 from __future__ import annotations
 
 import ctypes
 import hashlib
-import shutil
 import subprocess
 from pathlib import Path
 
+import jax
 import numpy as np
 
 from vsr.compute.gpu.cuda import cuda_text, fits_on_chip
 from vsr.compute.gpu.language import Kernel
 
-HAS_COMPILER = shutil.which("g++") is not None
 HEAD = """
 #include <algorithm>
 #include <barrier>
 #include <cmath>
 #include <cstring>
-#include <functional>
 #include <thread>
 #include <vector>
-using std::max; using std::min; using std::abs; using std::isfinite;
+using std::abs; using std::isfinite; using std::max; using std::min;
 #define __device__
 #define __global__
 #define __forceinline__ inline
@@ -54,52 +52,55 @@ static int __clz(int x) { return x ? __builtin_clz(x) : 32; }
 """
 TAIL = """
 extern "C" void run(unsigned programs, void** p) {
-  for (unsigned program_number = 0; program_number < programs; program_number++) {
+  for (unsigned number = 0; number < programs; number++) {
     std::barrier<> barrier(LANES);
     all_lanes = &barrier;
     std::vector<std::thread> lanes;
     for (unsigned lane = 0; lane < LANES; lane++)
-      lanes.emplace_back([=] { threadIdx.x = lane; blockIdx.x = program_number; program(%s); });
+      lanes.emplace_back([=] { threadIdx.x = lane; blockIdx.x = number; program(%s); });
     for (auto& lane : lanes) lane.join();
   }
 }
 """
+KINDS = {"float32": "float", "int32": "int", "uint32": "unsigned", "bool": "bool"}
 
 
-def run_text(kernel: Kernel, programs: int, inputs: list[np.ndarray], worlds: int | None, many, folder: Path):
-    """What the kernel's text writes, of all worlds."""
-    aliased = dict(kernel.aliases)
-    text = cuda_text(kernel, programs, [own or (worlds is not None and i in aliased) for i, own in enumerate(many)])
-    count = programs * (worlds or 1)
+def run_text(folder: Path, kernel: Kernel, programs: int, inputs: list[np.ndarray]) -> list[np.ndarray]:
+    """What the kernel's text writes in one world."""
+    text = cuda_text(kernel, programs, [False] * kernel.inputs)
     last = kernel.inputs + kernel.results
-    values = []
-    for number, value in enumerate(inputs):
-        value = np.ascontiguousarray(value)
-        if number in aliased and worlds is not None and not many[number]:
-            value = np.broadcast_to(value, (worlds, *value.shape))
-        values.append(np.array(value))
-    for table in kernel.tables[kernel.inputs : last]:
-        values.append(np.zeros((worlds or 1, *table.shape), table.dtype))
+    values = [np.array(value) for value in inputs]
+    values += [np.zeros(table.shape, table.dtype) for table in kernel.tables[kernel.inputs : last]]
     for number, result in kernel.aliases:
         values[kernel.inputs + result] = values[number]
     if not fits_on_chip(kernel):
-        values += [np.zeros((count, *table.shape), table.dtype) for table in kernel.scratch]
-    kinds = {"float32": "float", "int32": "int", "uint32": "unsigned", "bool": "bool"}
-    casts = ", ".join(f"({kinds[value.dtype.name]}*)p[{i}]" for i, value in enumerate(values))
-    source = HEAD + text + TAIL % casts
-    name = folder / hashlib.sha256(source.encode()).hexdigest()[:16]
-    if not name.with_suffix(".so").exists():
-        name.with_suffix(".cpp").write_text(source)
-        command = ["g++", "-O1", "-std=c++20", "-w", "-shared", "-fPIC", "-pthread", f"{name}.cpp", "-o", f"{name}.so"]
-        subprocess.run(command, check=True)
+        values += [np.zeros((programs, *table.shape), table.dtype) for table in kernel.scratch]
+    casts = ", ".join(f"({KINDS[value.dtype.name]}*)p[{number}]" for number, value in enumerate(values))
     pointers = (ctypes.c_void_p * len(values))(*(value.ctypes.data for value in values))
-    ctypes.CDLL(str(name.with_suffix(".so"))).run(ctypes.c_uint(count), pointers)
-    results = values[kernel.inputs : last]
-    return (
-        results
-        if worlds is not None
-        else [
-            value.reshape(table.shape)
-            for value, table in zip(results, kernel.tables[kernel.inputs : last], strict=True)
-        ]
-    )
+    ctypes.CDLL(str(_compiled(folder, HEAD + text + TAIL % casts))).run(ctypes.c_uint(programs), pointers)
+    return values[kernel.inputs : last]
+
+
+def _compiled(folder: Path, source: str) -> Path:
+    name = folder / hashlib.sha256(source.encode()).hexdigest()[:16]
+    library = name.with_suffix(".so")
+    if not library.exists():
+        name.with_suffix(".cpp").write_text(source)
+        options = ["-O0", "-std=c++20", "-ffp-contract=off", "-w", "-shared", "-fPIC", "-pthread"]
+        subprocess.run(["g++", *options, name.with_suffix(".cpp"), "-o", library], check=True)
+    return library
+
+
+def text_instead(folder: Path):
+    """In place of vsr.compute.gpu.interpreter.interpret_kernel."""
+
+    def interpret_kernel(kernel: Kernel, programs: int, *inputs):
+        tables = kernel.tables[kernel.inputs : kernel.inputs + kernel.results]
+        shapes = [jax.ShapeDtypeStruct(table.shape, table.dtype) for table in tables]
+
+        def work(*values):
+            return run_text(folder, kernel, programs, [np.asarray(value) for value in values])
+
+        return jax.pure_callback(work, shapes, *inputs, vmap_method="sequential")
+
+    return interpret_kernel
