@@ -291,7 +291,7 @@ class GridNeighborhood:
                 continue
             for end in (0, 1):
                 there, spring = self._across(node, place, direction, end)
-                numbers = [None if part is None else look_up(part[number], spring) for part in springs]
+                numbers: list[Any] = [None if part is None else look_up(part[number], spring) for part in springs]
                 force = _pulled(force, moving, look(there), *numbers)
         return force
 

@@ -168,7 +168,10 @@ class _Writer:
         return [tuple(value[entry if len(value) > 1 else 0] for value in values) for entry in range(width)]
 
     def read(self, atom: Any) -> Names:
-        return (_constant(atom.val, atom.aval.dtype),) if isinstance(atom, Literal) else self.names[atom]
+        if not isinstance(atom, Literal):
+            return self.names[atom]
+        aval: Any = atom.aval
+        return (_constant(atom.val, aval.dtype),)
 
     def jaxpr(self, jaxpr: Jaxpr, constants: Sequence[Any], arguments: Sequence[Names]) -> list[Names]:
         """Write all equations; the names of the results."""

@@ -81,7 +81,7 @@ class _Interpreter:
     def load(self, table: Table, values: list[Any], memory: Memory) -> Any:
         indices, masked = tuple(values[: table.ndim]), values[table.ndim :]
         found = memory[self.place(table)].at[indices].get(mode="fill", wrap_negative_indices=False)
-        return jnp.where(*masked[:1], found, masked[1]) if masked else found
+        return jnp.where(masked[0], found, masked[1]) if masked else found
 
     def store(self, table: Table, values: list[Any], memory: Memory) -> Memory:
         *indices, value = values[: table.ndim + 1]

@@ -356,7 +356,7 @@ def _program(grains: GrainModel, plan: _Plan, lanes: int, inputs: Any, results: 
                 grains, plan, here, velocity, spin, numbers, other, known.rate, known.rolling
             )
             other.lanes.put(impulse, given, slot)
-            if rolling is not None:
+            if rolling is not None and resisted is not None:
                 other.lanes.put(rolling, resisted, slot)
             push, out, turning = sums
             sums = plus(push, given), plus(out, apart), plus(turning, turned)
