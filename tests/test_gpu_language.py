@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 from functools import partial
+from types import SimpleNamespace
 
 import gpu_text
 import jax
@@ -18,6 +19,7 @@ import test_objects_kernel
 import test_points_kernel
 from test_advance import run, zoo
 
+from vsr.compute import implementation
 from vsr.compute.gpu import interpreter, nvrtc
 from vsr.compute.gpu.cuda import cuda_text
 from vsr.compute.gpu.language import kernel_call, load, power_of_two, program_id, store
@@ -131,14 +133,24 @@ def test_what_a_kernel_cannot_say_is_named():
         cuda_text(traced.eqns[0].params["kernel"], 1, [False])
 
 
-def test_a_missing_compiler_is_named(monkeypatch):
-    from vsr.compute import implementation
-
+@pytest.mark.parametrize(
+    ("capability", "platform", "compiler", "named"),
+    [
+        ("7.5", "cuda 12090", object(), None),
+        ("6.1", "cuda 12090", object(), "capability 7.0, and this GPU has 6.1"),
+        ("9.4", "rocm 60000", object(), "AMD"),
+        ("9.0", "cuda 13000", None, "NVRTC"),
+    ],
+)
+def test_auto_takes_the_kernel_where_it_can_run(monkeypatch, capability, platform, compiler, named):
+    gpu = SimpleNamespace(compute_capability=capability, client=SimpleNamespace(platform_version=platform))
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    monkeypatch.setattr(implementation, "library", lambda: None)
-    assert implementation.chosen("auto") == "xla"
-    with pytest.raises(ValueError, match="NVRTC"):
-        implementation.chosen("fused")
+    monkeypatch.setattr(jax, "local_devices", lambda: [gpu])
+    monkeypatch.setattr(implementation, "library", lambda: compiler)
+    assert implementation.chosen("auto") == ("fused" if named is None else "xla")
+    if named:
+        with pytest.raises(ValueError, match=named):
+            implementation.chosen("fused")
 
 
 @needs_compiler

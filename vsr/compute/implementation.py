@@ -12,6 +12,8 @@ from vsr.compute.gpu.nvrtc import library
 Implementation = Literal["auto", "xla", "fused", "interpreted", "differentiable"]
 KERNELS = ("fused", "interpreted")
 """Those that are GPU kernels."""
+OLDEST_CAPABILITY = 7.0
+"""Of GPUs that have barriers of a warp; NVRTC of CUDA 13 begins with 7.5."""
 
 
 def chosen(
@@ -35,6 +37,11 @@ def _obstacle(dtype: jnp.dtype) -> str | None:
     """Why the fused kernel cannot run, if so."""
     if jax.default_backend() not in ("gpu", "cuda"):
         return f"it needs an NVIDIA GPU, and jax computes on the {jax.default_backend()}"
+    gpu = jax.local_devices()[0]
+    if "rocm" in gpu.client.platform_version.lower():
+        return "it needs an NVIDIA GPU, and this one is AMD's"
+    if float(getattr(gpu, "compute_capability", 0)) < OLDEST_CAPABILITY:
+        return f"it needs compute capability {OLDEST_CAPABILITY}, and this GPU has {gpu.compute_capability}"
     if library() is None:
         return "it is compiled by NVRTC, which is not installed: pip install 'jax[cuda12]' or 'jax[cuda13]'"
     if dtype != jnp.float32:
