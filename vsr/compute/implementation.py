@@ -25,7 +25,7 @@ def chosen(
     """
     if implementation == "interpreted" and obstacle:
         raise ValueError(f"'interpreted' cannot run: {obstacle}; use 'auto' or 'xla'")
-    obstacle = obstacle or _obstacle(jnp.dtype(dtype))
+    obstacle = obstacle or why_plain(jnp.dtype(dtype))
     if implementation == "auto":
         return "xla" if obstacle else "fused"
     if implementation == "fused" and obstacle:
@@ -33,8 +33,8 @@ def chosen(
     return implementation
 
 
-def _obstacle(dtype: jnp.dtype) -> str | None:
-    """Why the fused kernel cannot run, if so."""
+def why_plain(dtype: jnp.dtype) -> str | None:
+    """Why kernels cannot run here, and plain JAX does."""
     if jax.default_backend() not in ("gpu", "cuda"):
         return f"it needs an NVIDIA GPU, and jax computes on the {jax.default_backend()}"
     gpu = jax.local_devices()[0]
