@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import jax
@@ -132,12 +132,12 @@ def _() -> ShapedArray:
     return ShapedArray((), np.dtype(np.int32))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Kernel:
-    """A traced kernel: what its text and its interpretation depend on."""
+    """What a kernel's text and its interpretation depend on."""
 
     name: str
-    program: ClosedJaxpr
+    function: Callable[..., None]
     lanes: int
     tables: tuple[Table, ...]
     """of inputs, results and scratch"""
@@ -150,8 +150,11 @@ class Kernel:
     def scratch(self) -> tuple[Table, ...]:
         return self.tables[self.inputs + self.results :]
 
-    def __hash__(self) -> int:
-        return id(self.program)
+    @cached_property
+    def program(self) -> ClosedJaxpr:
+        """Traced when somebody asks for it: not for one robot before it is known how many there are."""
+        with tracing_a_kernel():
+            return jax.make_jaxpr(lambda: self.function(*self.tables) or ())()
 
 
 def kernel_call(
@@ -175,10 +178,8 @@ def kernel_call(
     def call(*inputs: Array) -> list[Array]:
         shapes = [(leaf.shape, np.dtype(leaf.dtype)) for leaf in (*inputs, *results, *scratch)]
         tables = tuple(Table(number, tuple(shape), dtype) for number, (shape, dtype) in enumerate(shapes))
-        with tracing_a_kernel():
-            traced = jax.make_jaxpr(lambda: function(*tables) or ())()
         same = tuple((aliases or {}).items())
-        kernel = Kernel(name, traced, lanes, tables, len(inputs), len(results), same)
+        kernel = Kernel(name, function, lanes, tables, len(inputs), len(results), same)
         single = (False,) * len(inputs)
         return kernel_p.bind(*inputs, kernel=kernel, programs=programs, worlds=None, many=single, interpret=interpret)
 
