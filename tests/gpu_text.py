@@ -36,6 +36,7 @@ static std::barrier<>* all_lanes;
 static void __syncthreads() { all_lanes->arrive_and_wait(); }
 static void __syncwarp() { all_lanes->arrive_and_wait(); }
 static double exchanged[4096];
+static unsigned number_of_lanes;
 template <typename T> T __shfl_xor_sync(unsigned, T value, int apart) {
   std::memcpy(&exchanged[threadIdx.x], &value, sizeof(T));
   __syncthreads();
@@ -44,6 +45,24 @@ template <typename T> T __shfl_xor_sync(unsigned, T value, int apart) {
   __syncthreads();
   return other;
 }
+static int __any_sync(unsigned, int value) {
+  for (int apart = 16; apart; apart /= 2) value |= __shfl_xor_sync(0u, value, apart);
+  return value;
+}
+static int __all_sync(unsigned, int value) { return !__any_sync(0u, !value); }
+static int __syncthreads_or(int value) {
+  int all = 0;
+  std::memcpy(&exchanged[threadIdx.x], &value, 4);
+  __syncthreads();
+  for (unsigned lane = 0; lane < number_of_lanes; lane++) {
+    int one;
+    std::memcpy(&one, &exchanged[lane], 4);
+    all |= one;
+  }
+  __syncthreads();
+  return all;
+}
+static int __syncthreads_and(int value) { return !__syncthreads_or(!value); }
 static float __int_as_float(unsigned bits) { float value; std::memcpy(&value, &bits, 4); return value; }
 static float __fdividef(float a, float b) { return a / b; }
 static float rsqrtf(float x) { return 1 / std::sqrt(x); }
@@ -55,6 +74,7 @@ extern "C" void run(unsigned programs, void** p) {
   for (unsigned number = 0; number < programs; number++) {
     std::barrier<> barrier(LANES);
     all_lanes = &barrier;
+    number_of_lanes = LANES;
     std::vector<std::thread> lanes;
     for (unsigned lane = 0; lane < LANES; lane++)
       lanes.emplace_back([=] { threadIdx.x = lane; blockIdx.x = number; program(%s); });

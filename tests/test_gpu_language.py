@@ -69,6 +69,30 @@ def test_arrays_may_be_shorter_and_longer_than_there_are_lanes(way, lanes, size)
     assert (np.asarray(numbers)[there] == (there * (2 * np.arange(size) // 3))[there]).all()
 
 
+@pytest.mark.parametrize("lanes", [32, 64])
+def test_arrays_may_have_axes_before_that_of_lanes(way, lanes):
+    def work(values):
+        turned = jnp.roll(values, -1, 0)
+        low, *_ = jnp.split(jnp.stack([values, turned + jnp.array([3.0, 1.0, 2.0])[:, None]]), [1], 0)
+        chosen = jnp.where(turned == turned.min(0), low[0], -values)
+        return (chosen * chosen[:, None]).sum((0, 1)), (values > 1).any(0) & (turned < 2).all(0), values.max()
+
+    def program(values, first, second, most, some):
+        lane = jnp.arange(64, dtype=jnp.int32)
+        one, two, top = work(jnp.stack([load(values.at[axis, lane]) for axis in range(3)]))
+        store(first.at[lane], one)
+        store(second.at[lane], two.astype(jnp.int32))
+        most[0], some[0] = top, jnp.any(two).astype(jnp.int32) + 2 * jnp.all(two).astype(jnp.int32)
+
+    values = np.float32(np.random.default_rng(1).normal(size=(3, 64)).round(1))
+    shapes = [((64,), jnp.float32), ((64,), jnp.int32), ((1,), jnp.float32), ((1,), jnp.int32)]
+    got = called(program, values, results=shapes, lanes=lanes)
+    one, two, top = work(jnp.asarray(values))
+    np.testing.assert_allclose(got[0], one, rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(got[1], two)
+    assert (float(got[2][0]), int(got[3][0])) == (float(top), int(two.any()) + 2 * int(two.all()))
+
+
 @pytest.mark.parametrize("lanes", [32, 128])
 def test_lanes_exchange_what_they_found(way, lanes):
     """Each takes its right neighbor's number again and again, in a loop, on a condition: nobody may be late."""

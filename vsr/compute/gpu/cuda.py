@@ -2,6 +2,8 @@
 
 There is a thread for every lane. An array with more entries than there are lanes has several in each thread, the first
 in the first; one with fewer repeats its last entry in the threads that are left, which then write what others write.
+Arrays may have further axes before that of lanes, each entry along them a number of its own in every thread. An axis is
+that of lanes if somewhere in the kernel jnp.arange has its size.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from typing import Any
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
-from vsr.compute.gpu.interpreter import accesses, called, split_scan
+from vsr.compute.gpu.interpreter import accesses, called, lane_sizes, split_scan
 from vsr.compute.gpu.language import WARP, Kernel, Table, size_of
 
 SHARED_BYTES = 48 * 1024
@@ -61,7 +63,7 @@ _OF_KIND = {
     "div": ("__fdividef", "kernel_div"),
 }
 """Functions of floats, and of integers."""
-_SAME = {"broadcast_in_dim", "broadcast", "copy", "copy_p", "stop_gradient", "squeeze", "reshape", "reshard"}
+_SAME = {"copy", "copy_p", "stop_gradient", "reshard", "optimization_barrier"}
 _REDUCTIONS = {
     "reduce_sum": ("Sum", "0"),
     "reduce_max": ("Most", None),
@@ -89,10 +91,16 @@ template <typename F, typename T> __device__ __forceinline__ T over_lanes(F comb
   for (int i = 1; i < LANES / 32; i++) value = combine(value, parts[i]);
   return value;
 }
+template <typename T> __device__ __forceinline__ bool over_lanes(Any, T value) {
+  return LANES == 32 ? __any_sync(0xffffffffu, value) : __syncthreads_or(value);
+}
+template <typename T> __device__ __forceinline__ bool over_lanes(All, T value) {
+  return LANES == 32 ? __all_sync(0xffffffffu, value) : __syncthreads_and(value);
+}
 """
 
-Names = tuple[str, ...]
-"""Of a value in C: one, or one for each entry that a thread has."""
+Names = np.ndarray
+"""Of a value in C: its axes but that of lanes, and last the entries that a thread has of that, or 1."""
 
 
 def fits_on_chip(kernel: Kernel) -> bool:
@@ -134,6 +142,7 @@ class _Writer:
     def __init__(self, kernel: Kernel) -> None:
         self.lanes, self.lines, self.depth, self.count = kernel.lanes, [], 1, 0
         self.names: dict[Any, Names] = {}
+        self.lane_sizes = set(lane_sizes(kernel.program.jaxpr))
         self.first_scratch = kernel.inputs + kernel.results
         self.touched: set[tuple[int, int | None, str]] = set()
         """rows of scratch tables, None for any, that were read or written since lanes last waited for each other"""
@@ -145,38 +154,50 @@ class _Writer:
         self.count += 1
         return f"v{self.count}"
 
-    def width(self, aval: Any) -> int:
-        """Entries of a value in a thread."""
-        if len([size for size in aval.shape if size != 1]) > 1:
-            raise NotImplementedError(f"a kernel cannot have arrays of several axes: {aval}")
-        return max(1, -(-int(np.prod(aval.shape, dtype=int)) // self.lanes))
+    def has_lanes(self, aval: Any) -> bool:
+        """Whether the last axis is that of lanes."""
+        return bool(aval.shape) and aval.shape[-1] in self.lane_sizes
+
+    def fixed(self, aval: Any) -> tuple[int, ...]:
+        """The axes of a value but that of lanes."""
+        return aval.shape[:-1] if self.has_lanes(aval) else aval.shape
+
+    def shape(self, aval: Any) -> tuple[int, ...]:
+        """Of its names."""
+        return *self.fixed(aval), -(-aval.shape[-1] // self.lanes) if self.has_lanes(aval) else 1
 
     def declare(self, aval: Any, texts: Sequence[str] | None = None) -> Names:
         """New values, of the expressions given or without a value yet."""
-        kind, names = _TYPES[np.dtype(aval.dtype).name], []
-        for entry in range(self.width(aval)):
-            names.append(self.fresh())
-            self.line(f"{kind} {names[-1]};" if texts is None else f"const {kind} {names[-1]} = {texts[entry]};")
-        return tuple(names)
+        kind, names = _TYPES[np.dtype(aval.dtype).name], np.empty(self.shape(aval), object)
+        for place in range(names.size):
+            names.flat[place] = self.fresh()
+            self.line(
+                f"{kind} {names.flat[place]};"
+                if texts is None
+                else f"const {kind} {names.flat[place]} = {texts[place]};"
+            )
+        return names
 
     def each(self, aval: Any, write: Callable[..., str], *values: Names) -> Names:
-        """A value whose entries are written from those of others."""
-        return self.declare(aval, [write(*row) for row in self.rows(self.width(aval), *values)])
-
-    def rows(self, width: int, *values: Names) -> list[Names]:
-        """Entries of several values side by side; a number goes with every entry."""
-        return [tuple(value[entry if len(value) > 1 else 0] for value in values) for entry in range(width)]
+        """A value whose entries are written from those of others; a number goes with every entry."""
+        rows = zip(*(np.broadcast_to(value, self.shape(aval)).flat for value in values), strict=True)
+        return self.declare(aval, [write(*row) for row in rows])
 
     def read(self, atom: Any) -> Names:
-        if not isinstance(atom, Literal):
-            return self.names[atom]
-        aval: Any = atom.aval
-        return (_constant(atom.val, aval.dtype),)
+        return self.constant(atom.val, atom.aval) if isinstance(atom, Literal) else self.names[atom]
+
+    def constant(self, value: Any, aval: Any) -> Names:
+        numbers = np.asarray(value)
+        if self.has_lanes(numbers):
+            raise NotImplementedError(f"a kernel cannot hold an array of lanes, {numbers.shape}: give it as an input")
+        texts = np.empty((*numbers.shape, 1), object)
+        texts.flat = [_constant(number, aval.dtype) for number in numbers.flat]
+        return texts
 
     def jaxpr(self, jaxpr: Jaxpr, constants: Sequence[Any], arguments: Sequence[Names]) -> list[Names]:
         """Write all equations; the names of the results."""
         for var, value in zip(jaxpr.constvars, constants, strict=True):
-            self.names[var] = (_constant(value, value.dtype),)
+            self.names[var] = self.constant(value, var.aval)
         self.names.update(zip(jaxpr.invars, arguments, strict=True))
         for equation in jaxpr.eqns:
             self.names.update(zip(equation.outvars, self.equation(equation), strict=True))
@@ -194,37 +215,96 @@ class _Writer:
             return self.closed(inner, values)
         out = equation.outvars[0].aval
         if name in _SAME:
-            return [values[0] if len(values[0]) == 1 else values[0][: self.width(out)]]
-        if name == "optimization_barrier":
             return values
         if name in _REDUCTIONS:
             return [self.reduced(equation, values[0])]
-        if name == "iota":
-            size = int(np.prod(out.shape))
-            lanes = [f"threadIdx.x + {entry * self.lanes}" for entry in range(self.width(out))]
-            if size % self.lanes:
-                lanes = [f"min((int)({lane}), {size - 1})" for lane in lanes]
-            return [self.declare(out, lanes)]
+        # A single entry may go to every lane.
+        single = [self.has_lanes(out) and atom.aval.shape[-1:] == (1,) for atom in equation.invars]
+        values = [value[..., 0, :] if alone else value for value, alone in zip(values, single, strict=True)]
         return [self.each(out, _expression(equation), *values)]
+
+    # Axes
+
+    def broadcast(self, equation: Any, values: list[Names]) -> list[Names]:
+        given, out = equation.invars[0].aval, equation.outvars[0].aval
+        fixed, value = self.fixed(out), values[0]
+        sizes = [1] * len(fixed)
+        for axis, size in zip(equation.params["broadcast_dimensions"], self.fixed(given), strict=False):
+            if axis < len(fixed):  # or else it is a single entry that goes to every lane
+                sizes[axis] = size
+        return [np.broadcast_to(value.reshape(*sizes, -1), (*fixed, value.shape[-1]))]
+
+    def reshape(self, equation: Any, values: list[Names]) -> list[Names]:
+        given, out = equation.invars[0].aval, equation.outvars[0].aval
+        if self.has_lanes(given) != self.has_lanes(out):
+            raise NotImplementedError(f"a kernel cannot change the axis of lanes: {equation}")
+        return [values[0].reshape(*self.fixed(out), -1)]
+
+    def slice(self, equation: Any, values: list[Names]) -> list[Names]:
+        parameters, fixed = equation.params, self.fixed(equation.invars[0].aval)
+        if self.has_lanes(equation.invars[0].aval) != self.has_lanes(equation.outvars[0].aval):
+            raise NotImplementedError(f"a kernel cannot choose among lanes: {equation}")
+        steps = parameters["strides"] or (1,) * (len(fixed) + 1)
+        ranges = zip(parameters["start_indices"], parameters["limit_indices"], steps, strict=False)
+        return [values[0][tuple(slice(*given) for given, _ in zip(ranges, fixed, strict=False))]]
+
+    def transpose(self, equation: Any, values: list[Names]) -> list[Names]:
+        given, order = equation.invars[0].aval, equation.params["permutation"]
+        fixed = len(self.fixed(given))
+        if self.has_lanes(given) and order[-1] != fixed:
+            raise NotImplementedError(f"a kernel cannot move the axis of lanes: {equation}")
+        return [values[0].transpose(*order[:fixed], fixed)]
+
+    def concatenate(self, equation: Any, values: list[Names]) -> list[Names]:
+        entries = max(value.shape[-1] for value in values)
+        same = [np.broadcast_to(value, (*value.shape[:-1], entries)) for value in values]
+        return [np.concatenate(same, equation.params["dimension"])]
+
+    def stack(self, equation: Any, values: list[Names]) -> list[Names]:
+        entries = max(value.shape[-1] for value in values)
+        same = [np.broadcast_to(value, (*value.shape[:-1], entries)) for value in values]
+        return [np.stack(same, equation.params["axis"])]
+
+    def split(self, equation: Any, values: list[Names]) -> list[Names]:
+        places = np.cumsum(equation.params["sizes"])[:-1]
+        return np.split(values[0], places, equation.params["axis"])
+
+    def iota(self, equation: Any, _: list[Names]) -> list[Names]:
+        out, axis = equation.outvars[0].aval, equation.params["dimension"]
+        if not self.has_lanes(out) or axis + 1 < len(out.shape):
+            numbers = np.arange(out.shape[axis]).reshape(-1, *(1,) * (len(self.fixed(out)) - axis - 1))
+            return [self.constant(np.broadcast_to(numbers, self.fixed(out)), out)]
+        size = out.shape[-1]
+        lanes = [f"threadIdx.x + {entry * self.lanes}" for entry in range(self.shape(out)[-1])]
+        if size % self.lanes:
+            lanes = [f"min((int)({lane}), {size - 1})" for lane in lanes]
+        return [self.each(out, lambda lane: lane, np.array(lanes, object))]
 
     def reduced(self, equation: Any, value: Names) -> Names:
         operation, nothing = _REDUCTIONS[equation.primitive.name]
-        size, out = int(np.prod(equation.invars[0].aval.shape)), equation.outvars[0].aval
-        if size == 1:
-            return value
-        kind, entries = _TYPES[np.dtype(out.dtype).name], list(value)
-        if len(entries) == 1 and self.width(equation.invars[0].aval) > 1:  # the same number in every lane
-            entries *= self.width(equation.invars[0].aval)
-        if nothing is not None and size % self.lanes:
-            entries[-1] = f"(threadIdx.x + {(len(entries) - 1) * self.lanes} < {size} ? {entries[-1]} : {nothing})"
-        whole = f"({kind})({entries[0]})"
-        for entry in entries[1:]:
-            whole = f"{operation}()({whole}, ({kind})({entry}))"
-        return self.declare(out, [f"over_lanes({operation}(), {whole})"])
+        given, out = equation.invars[0].aval, equation.outvars[0].aval
+        kind, fixed = _TYPES[np.dtype(out.dtype).name], len(self.fixed(given))
+        over_lanes = self.has_lanes(given) and fixed in equation.params["axes"]
+        if over_lanes:  # a number that is the same in every lane counts once for each
+            value = np.array(np.broadcast_to(value, self.shape(given)))
+            size, last = given.shape[-1], self.lanes * (value.shape[-1] - 1)
+            if nothing is not None and size % self.lanes:
+                for place in np.ndindex(value.shape[:-1]):
+                    value[(*place, -1)] = f"(threadIdx.x + {last} < {size} ? {value[(*place, -1)]} : {nothing})"
+        axes = [*equation.params["axes"]] if over_lanes else [axis for axis in equation.params["axes"] if axis < fixed]
+        kept = [axis for axis in range(value.ndim) if axis not in axes]
+        rows = value.transpose(*kept, *axes).reshape(-1, int(np.prod([value.shape[axis] for axis in axes], dtype=int)))
+        texts = []
+        for row in rows:
+            whole = f"({kind})({row[0]})"
+            for entry in row[1:]:
+                whole = f"{operation}()({whole}, ({kind})({entry}))"
+            texts.append(f"over_lanes({operation}(), {whole})" if over_lanes else whole)
+        return self.declare(out, texts)
 
     # Memory
 
-    def address(self, table: Table, indices: Names) -> str:
+    def address(self, table: Table, indices: Sequence[str]) -> str:
         text = ""
         for size, index in zip(table.shape, indices, strict=True):
             text = index if not text else f"({text}) * {size} + {index}"
@@ -243,7 +323,7 @@ class _Writer:
     def store(self, equation: Any, values: list[Names]) -> list[Names]:
         table = equation.params["table"]
         self.touch(table, equation.invars[0], "w")
-        for row in self.rows(max(map(len, values)), *values):
+        for row in zip(*(value.flat for value in np.broadcast_arrays(*values)), strict=True):
             guard = f"if ({row[-1]}) " if len(row) > table.ndim + 1 else ""
             self.line(f"{guard}{self.address(table, row[: table.ndim])} = {row[table.ndim]};")
         return []
@@ -266,26 +346,28 @@ class _Writer:
         self.touched |= {(table.number, None, kind) for body in bodies for table, kind in accesses(body.jaxpr)}
 
     def program(self, *_: Any) -> list[Names]:
-        return [("number",)]
+        return [np.array(["number"], object)]
 
     # Loops and conditions
 
     def carried(self, atoms: Sequence[Any], values: Sequence[Names]) -> list[Names]:
         """Variables of a loop."""
         names = [self.declare(atom.aval) for atom in atoms]
-        for own, value in zip(names, values, strict=True):
-            for one, (other,) in zip(own, self.rows(len(own), value), strict=True):
-                self.line(f"{one} = {other};")
+        for one, other in self.pairs(names, values):
+            self.line(f"{one} = {other};")
         return names
+
+    def pairs(self, names: Sequence[Names], values: Sequence[Names]) -> list[tuple[str, str]]:
+        """Variables and what they are to be."""
+        return [
+            pair
+            for own, value in zip(names, values, strict=True)
+            for pair in zip(own.flat, np.broadcast_to(value, own.shape).flat, strict=True)
+        ]
 
     def assign(self, names: Sequence[Names], values: Sequence[Names]) -> None:
         """All at once: a variable may be needed for another."""
-        pairs = [
-            (one, other)
-            for own, value in zip(names, values, strict=True)
-            for one, (other,) in zip(own, self.rows(len(own), value), strict=True)
-            if one != other
-        ]
+        pairs = [pair for pair in self.pairs(names, values) if pair[0] != pair[1]]
         targets, held = {one for one, _ in pairs}, {}
         for _, other in pairs:
             if other in targets and other not in held:
@@ -319,8 +401,8 @@ class _Writer:
         names = self.carried(equation.invars[second:], values[second:])
 
         def turn() -> None:
-            ((goes_on,),) = self.closed(parameters["cond_jaxpr"], [*values[:first], *names])
-            self.line(f"if (!{goes_on}) break;")
+            (goes_on,) = self.closed(parameters["cond_jaxpr"], [*values[:first], *names])
+            self.line(f"if (!{goes_on.item()}) break;")
             self.assign(names, self.closed(parameters["body_jaxpr"], [*values[first:second], *names]))
 
         self.touch_all(parameters["cond_jaxpr"], parameters["body_jaxpr"])
@@ -329,12 +411,12 @@ class _Writer:
         return names
 
     def choose(self, equation: Any, values: list[Names]) -> list[Names]:
-        ((index,), *operands), branches = values, equation.params["branches"]
+        (index, *operands), branches = values, equation.params["branches"]
         names = [self.declare(var.aval) for var in equation.outvars]
         start, after = self.touched, set()
         for number, branch in enumerate(branches):
             self.touched = set(start)
-            test = "" if number + 1 == len(branches) else f" if ((int){index} == {number})"
+            test = "" if number + 1 == len(branches) else f" if ((int){index.item()} == {number})"
             self.block(
                 f"{'else' if number else ''}{test}".strip(),
                 lambda branch=branch: self.assign(names, self.closed(branch, operands)),
@@ -351,6 +433,16 @@ _STATEMENTS = {
     "scan": _Writer.scan,
     "while": _Writer.repeat,
     "cond": _Writer.choose,
+    "broadcast_in_dim": _Writer.broadcast,
+    "reshape": _Writer.reshape,
+    "squeeze": _Writer.reshape,
+    "expand_dims": _Writer.reshape,
+    "slice": _Writer.slice,
+    "transpose": _Writer.transpose,
+    "concatenate": _Writer.concatenate,
+    "stack": _Writer.stack,
+    "split": _Writer.split,
+    "iota": _Writer.iota,
 }
 
 
@@ -388,10 +480,7 @@ def _expression(equation: Any) -> Callable[..., str]:
 
 
 def _constant(value: Any, dtype: Any) -> str:
-    value = np.asarray(value)
-    if value.size != 1:
-        raise NotImplementedError(f"a kernel cannot hold an array, {value.shape}: give it as an input")
-    number = value.reshape(()).item()
+    number = np.asarray(value).item()
     match np.dtype(dtype).name:
         case "float32" if not np.isfinite(number):
             return f"__int_as_float(0x{np.float32(number).view(np.uint32):08x})"

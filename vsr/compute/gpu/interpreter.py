@@ -162,6 +162,15 @@ def accesses(jaxpr: Jaxpr) -> Iterator[tuple[Table, str]]:
             yield from accesses(part)
 
 
+def lane_sizes(jaxpr: Jaxpr) -> Iterator[int]:
+    """Of its arrays of lanes: those that count them."""
+    for equation in jaxpr.eqns:
+        if equation.primitive.name == "iota" and len(equation.outvars[0].aval.shape) == 1:
+            yield equation.outvars[0].aval.shape[0]
+        for part in _parts(equation):
+            yield from lane_sizes(part)
+
+
 def _parts(equation: Any) -> list[Jaxpr]:
     inner = called(equation)
     parts = [inner] if inner else [equation.params.get(name) for name in ("jaxpr", "cond_jaxpr", "body_jaxpr")]

@@ -1,11 +1,11 @@
 """The language of the GPU kernels: JAX functions of lanes, with memory that lanes read and write.
 
-A kernel is a Python function of `Table`s. It runs once for each *program*, in as many lanes as it asks for; an array in
-it has an entry in each lane, a number is the same in all of them. Everything of JAX that works entry by entry may be
-used, with loops, conditions and reductions over lanes (jnp.sum, min, max); memory is read by `load` and written by
-`store`, in the order in which the function says so. Scratch tables belong to a program, hold nothing at first, and are
-how lanes exchange what they found: they wait for each other where it is needed. Of all other memory a lane must not
-read what another lane writes; and programs do not see each other.
+A kernel is a Python function of `Table`s. It runs once for each *program*, in as many lanes as it asks for. An array in
+it has an entry in each lane along its last axis, and may have a few axes before; a number is the same in all lanes.
+Everything of JAX that works entry by entry may be used, with loops, conditions and reductions; memory is read by `load`
+and written by `store`, in the order in which the function says so. Scratch tables belong to a program, hold nothing at
+first, and are how lanes exchange what they found: they wait for each other where it is needed. Of all other memory a
+lane must not read what another lane writes; and programs do not see each other.
 
 On an NVIDIA GPU the function becomes CUDA C (vsr.compute.gpu.cuda), which NVRTC compiles in a fraction of a second.
 Elsewhere, or on demand, plain JAX interprets it (vsr.compute.gpu.interpreter).
