@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import test_evogym
 import test_grains_kernel
 import test_objects_kernel
 import test_points_kernel
@@ -206,6 +207,9 @@ class TestTextOfTheSimulator:
             test_grains_kernel.thrown(2, rolling=0.1), test_grains_kernel.GROUND, steps=10
         )
         test_grains_kernel.same(plain, kernel, 1e-5)
+
+    def test_evogym(self, way):
+        test_evogym.test_the_kernel_moves_worlds_as_plain_jax_does()
 
     @pytest.mark.slow
     def test_contact(self, way):
