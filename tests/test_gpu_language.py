@@ -227,3 +227,16 @@ def test_nvrtc_is_looked_for_where_wheels_put_it(tmp_path, monkeypatch):
     (tmp_path / "nvidia" / "__init__.py").touch()
     monkeypatch.syspath_prepend(tmp_path)
     assert str(library) in nvrtc._installed()
+
+
+@pytest.mark.skipif(nvrtc.library() is None, reason="needs NVRTC")
+@pytest.mark.parametrize(("capability", "version"), [(75, "7.8"), (90, "7.8"), (91, "7.8"), (120, "8.7")])
+def test_nvrtc_compiles_for_gpus_of_many_kinds(capability, version):
+    def program(values, results):
+        lane = jnp.arange(32, dtype=jnp.int32)
+        store(results.at[lane], jnp.sqrt(load(values.at[lane])) / jnp.sum(load(values.at[lane])))
+
+    traced = jax.make_jaxpr(partial(called, program, results=[((32,), jnp.float32)]))(np.zeros(32, np.float32))
+    text = nvrtc.ptx(cuda_text(traced.eqns[0].params["kernel"], 1, [False]), capability)
+    assert f".version {version}\n" in text
+    assert f".target sm_{90 if capability == 91 else capability}" in text
