@@ -224,8 +224,8 @@ def test_nvrtc_is_looked_for_where_wheels_put_it(tmp_path, monkeypatch):
     library = tmp_path / "nvidia" / "cu13" / "lib" / "libnvrtc.so.13"
     library.parent.mkdir(parents=True)
     library.touch()
-    (tmp_path / "nvidia" / "__init__.py").touch()
-    monkeypatch.syspath_prepend(tmp_path)
+    spec = SimpleNamespace(submodule_search_locations=[str(tmp_path / "nvidia")])
+    monkeypatch.setattr(nvrtc.importlib.util, "find_spec", lambda name: spec)
     assert str(library) in nvrtc._installed()
 
 
