@@ -98,7 +98,7 @@ def test_spinning_boxes_that_bounce_never_gain_energy():
     assert kept[:3].min() > 0.95
 
 
-@pytest.mark.parametrize("dimension", [2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("dimension", [2, pytest.param(3, marks=pytest.mark.full)])
 def test_boxes_that_hit_each_other_off_their_middles_keep_both_momenta(dimension):
     aside = (0.0,) * (dimension - 2)
     size = (3.0, *(2.0 for _ in aside), 2.0)

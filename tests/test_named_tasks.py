@@ -328,7 +328,7 @@ def test_every_task_can_be_played_and_starts_alike(name, engine):
         assert np.array_equal(one, other)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["Walker-v0", "UpStepper-v0", "Pusher-v0"])
 def test_tasks_are_played_in_3d_too(name):
     shape = [["aa", "aa"], ["aa", "aa"]]
