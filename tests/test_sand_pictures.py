@@ -38,7 +38,7 @@ PERIOD = 24.0
 
 
 @pytest.fixture(scope="module")
-def outcome(quickly_compiled):
+def outcome():
     return simulate(parse_scene(SAND), keep_trajectory=True)
 
 
