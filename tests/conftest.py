@@ -118,9 +118,13 @@ MOST_MAPPINGS = 30_000
 
 
 def compile_quickly(quickly: bool) -> None:
-    if jax.config.jax_disable_most_optimizations != quickly:  # pyright: ignore[reportAttributeAccessIssue]
+    if compiled_quickly() != quickly:
         jax.config.update("jax_disable_most_optimizations", quickly)
         jax.clear_caches()  # or else tests would meet programs of the other kind, which may round differently
+
+
+def compiled_quickly() -> bool:
+    return jax.config.read("jax_disable_most_optimizations")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -138,7 +142,7 @@ def quickly_compiled():
 
     For tests of formulas, which spend their time on compiling.
     """
-    assert jax.config.jax_disable_most_optimizations, "quickly_compiled is for whole modules"
+    assert compiled_quickly(), "quickly_compiled is for whole modules"
 
 
 @pytest.fixture(scope="session")
