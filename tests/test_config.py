@@ -28,7 +28,7 @@ from vsr.experiments.experiment import Experiment
 from vsr.sensors.readings import Sensor
 
 CONFIGS = sorted((ROOT / "vsr" / "configs").glob("*.yaml")) + sorted((ROOT / "vsr" / "configs" / "3d").glob("*.yaml"))
-SLOW = ("sand", "walking_on_sand")
+SLOW = ("sand", "walking_on_sand", "body_and_brain", "material_grid")
 assert {*SLOW} <= {path.stem for path in CONFIGS}
 SCENE_FILES = [path for path in CONFIGS if isinstance(load(path), Scene)]
 

@@ -217,7 +217,8 @@ def bouncing(damping=0.0, world=None, masses="squares"):
 
 
 @pytest.mark.parametrize(
-    ("masses", "world"), [*(("points", world) for world in WORLDS), ("squares", "a box 900 m away")]
+    ("masses", "world"),
+    [*(("points", world) for world in WORLDS), pytest.param("squares", "a box 900 m away", marks=pytest.mark.slow)],
 )
 def test_springs_that_pump_energy_are_reported_whatever_is_around(masses, world):
     """A damping ratio below 0 is a law that is wrong; nothing around a robot hides it, or makes a right one fail."""

@@ -228,6 +228,7 @@ def test_programs_are_known_by_what_they_compute(tiny):
     assert program("seeds=[7, 9]") != program("seeds=[7, 9]", "task.duration=0.5")
 
 
+@pytest.mark.slow
 def test_a_second_start_of_cma_es_goes_on(tiny, tmp_path):
     """Its eigenvectors come from LAPACK, whose functions must be there in a process that loads a compiled program."""
     search = "optimizer={type: cma_es, population_size: 6}"
@@ -275,6 +276,7 @@ def crash_at(monkeypatch, number):
     return Died
 
 
+@pytest.mark.slow
 def test_a_run_that_died_at_any_write_goes_on_to_the_same_end(whole, tiny, tmp_path):
     number, finished = 0, False
     while not finished:
@@ -554,6 +556,7 @@ cli.main()
 """
 
 
+@pytest.mark.slow
 def test_files_that_may_not_grow_are_told(tiny, whole, tmp_path):
     """The operating system itself refuses to write on: what was renamed before is whole."""
     path = tmp_path / "limited"

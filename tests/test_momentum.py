@@ -76,6 +76,7 @@ def energies(world, state):
     return 0.5 * mass * (velocity**2).sum(-1) + 0.5 * (inertia * spin**2).sum(-1) + mass * 9.8 * place[:, 1]
 
 
+@pytest.mark.slow
 def test_spinning_boxes_that_bounce_never_gain_energy():
     """With restitution 1, for 20 s; without friction they keep it, at corners that come fast enough to bounce."""
     frictions = [mu for mu in (0.0, 0.5, 4.47) for _ in range(3)]

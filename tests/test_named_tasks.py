@@ -365,6 +365,7 @@ def test_a_duration_of_nothing_is_the_tasks_own():
     assert scenes[0].schedule() == scenes[1].schedule()
 
 
+@pytest.mark.slow
 def test_objects_of_evogyms_own_physics_are_recorded_and_drawn():
     """The package of a task falls: beside the robot there is a body that moves, on pictures and pages alike."""
     scene = scene_of({"type": "Catcher-v0", "duration": 0.03}, shape=("hh.", ".v."))

@@ -132,6 +132,7 @@ def test_bounds_of_volumes_hold_where_pressure_is_driven():
     assert added.max() == pytest.approx(0.15, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_volumes_can_be_driven():
     given = problem(fluid={"pressure": None, "drive": "volume", "added_volume": [-0.05, 0.3], "bulk_modulus": 1e7})
     start = first_pose(given)

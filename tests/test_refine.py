@@ -307,6 +307,7 @@ def test_a_robot_that_depends_on_one_kind_of_physics_is_marked():
     assert "2 of 3 robots change by more than 10 % with contact free" in summary(found)
 
 
+@pytest.mark.slow
 def test_rules_of_sticking_are_tried_with_square_masses():
     assert [fields for _, _, fields in VARIANTS] == [{"sticking": "in_contact"}, {"sticking": "approaching"}]
     scenes = [

@@ -122,9 +122,16 @@ def places(world, state):
 
 CASES = [
     ("squares", robot_on_legs),
-    ("squares", stack_on_robot),
-    ("points", stack_on_robot),
-    *(pytest.param("squares", case, marks=pytest.mark.slow) for case in (robot_on_box, box_on_robot, robot_on_robot)),
+    *(
+        pytest.param(kind, case, marks=pytest.mark.slow)
+        for kind, case in (
+            ("squares", stack_on_robot),
+            ("points", stack_on_robot),
+            ("squares", robot_on_box),
+            ("squares", box_on_robot),
+            ("squares", robot_on_robot),
+        )
+    ),
     *(
         pytest.param(kind, case, marks=pytest.mark.full)
         for kind, case in (
