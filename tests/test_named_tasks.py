@@ -306,8 +306,14 @@ def test_tasks_bring_their_world_and_refuse_another():
     assert Experiment.model_validate(described).schedule().calls == 500
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", list(ROWS))
+OFTEN = ("Walker-v0", "UpStepper-v0", "Climber-v0", "Carrier-v0", "Catcher-v0", "BeamToppler-v0")
+"""One of each kind: flat and uneven ground, a shaft, an object, one that is drawn anew, a beam on pegs."""
+assert {*OFTEN} <= {*ROWS}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in OFTEN else pytest.mark.full) for name in ROWS]
+)
 @pytest.mark.parametrize("engine", ["squares", "evogym"])
 def test_every_task_can_be_played_and_starts_alike(name, engine):
     shape = ("hv", "hv") if engine == "evogym" else ("aa", "aa")
