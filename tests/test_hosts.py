@@ -300,7 +300,7 @@ from vsr.experiments.population import in_parts, on_all_devices
 prepare()
 assert jax.device_count() == 2
 experiment = Experiment.model_validate(
-    {"robot": {"body": {"shape": "aa"}, "controller": "phases"},
+    {"robot": {"body": {"shape": "aa"}, "controller": "sine"},
      "task": {"duration": 0.3, "placement": {"clearance": 0.0}}}
 )
 genes = experiment.robot.sample(jax.random.key(0), 11)
