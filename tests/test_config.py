@@ -28,7 +28,7 @@ from vsr.experiments.experiment import Experiment
 from vsr.sensors.readings import Sensor
 
 CONFIGS = sorted((ROOT / "vsr" / "configs").glob("*.yaml")) + sorted((ROOT / "vsr" / "configs" / "3d").glob("*.yaml"))
-OFTEN = ("biped", "quickstart", "sensing", "devo_development", "walking_quadruped")
+OFTEN = ("biped", "quickstart", "walking_quadruped")
 """Whose programs are traced in `make test`; those of all others in `make test-slow`."""
 assert {*OFTEN} <= {path.stem for path in CONFIGS}
 SCENE_FILES = [path for path in CONFIGS if isinstance(load(path), Scene)]

@@ -160,6 +160,7 @@ def test_the_best_robot_can_be_simulated_and_does_as_well(whole):
         assert simulate(scene).measures["relative_velocity"] == pytest.approx(recorded[seed], rel=1e-3)
 
 
+@pytest.mark.slow
 def test_seeds_in_a_batch_are_the_same_as_alone(tmp_path):
     """Bodies and networks of many genes, where a last digit would soon show."""
     file = tmp_path / "many.yaml"

@@ -146,6 +146,7 @@ def test_folders_in_folders_without_end_are_refused(run):
     assert "nested more than" in ended.output
 
 
+@pytest.mark.slow
 def test_two_processes_may_write_one_file(tmp_path):
     script = (
         "import sys, pathlib\nfrom vsr.experiments.storage.files import write_bytes\n"

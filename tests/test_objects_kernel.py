@@ -90,7 +90,8 @@ def test_robots_on_blocks(engine):
     assert bool(plain.systems["objects"].given.any())
 
 
-@pytest.mark.parametrize("engine", ["points", pytest.param("squares", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["points", "squares"])
 def test_robots_in_each_other_and_in_themselves(engine):
     """The arms of one robot are bent into each other; another falls on it."""
     ends, given = [], {}

@@ -272,6 +272,7 @@ def test_a_robots_file_says_whether_less_is_better(run, tmp_path):
         assert robot.goal.direction == direction
 
 
+@pytest.mark.slow
 def test_other_physics_is_one_more_row():
     """Here with substeps; a robot that has them already is not simulated again, one that cannot is left out."""
     scene = Scene.model_validate({"robot": {"body": {"shape": ["a"]}}, "task": {"duration": 0.2}})
