@@ -5,7 +5,7 @@ RUN := $(VENV)/bin
 
 OLDEST := .venv-oldest
 
-.PHONY: demo test test-full test-oldest faults lint clean
+.PHONY: demo test test-slow test-full test-oldest faults lint clean
 
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -21,6 +21,9 @@ test: $(VENV)/.ready
 	$(RUN)/ruff check .
 	$(RUN)/pyright
 	$(RUN)/python -m pytest -n 2 --dist loadfile
+
+test-slow: $(VENV)/.ready  # what `make test` leaves to continuous integration
+	$(RUN)/python -m pytest -n 2 --dist loadfile -m 'slow and not full'
 
 $(VENV)/.oracles: $(VENV)/.ready
 	$(RUN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test,oracles]"

@@ -83,7 +83,12 @@ def pytest_collection_modifyitems(items):
     missing = [name for name in place if not any(Path(__file__).parent.rglob(f"{name}.py"))]
     if missing:
         raise pytest.UsageError(f"conftest.py: SLOWEST names files that are not there: {', '.join(missing)}")
-    items.sort(key=lambda item: place.get(item.path.stem, len(place)))
+    # Modules that are compiled alike one after another: they share programs, which a change would throw away.
+    items.sort(key=lambda item: (is_quickly_compiled(item), place.get(item.path.stem, len(place))))
+
+
+def is_quickly_compiled(node) -> bool:
+    return any("quickly_compiled" in mark.args for mark in node.iter_markers("usefixtures"))
 
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -91,6 +96,8 @@ DATA = ROOT / "vsr" / "evidence" / "validate" / "data" / "2d-vsr-sim"
 
 # Programs compiled once serve the processes that tests start, and the next run of the tests.
 os.environ.setdefault("XDG_CACHE_HOME", str(ROOT / ".cache"))
+# One device: workers share the cores already. Tests of several devices start processes of their own (test_hosts.py).
+os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=1")
 prepare()  # as the command does, so that tests in this process and in others agree
 gc.set_threshold(50_000, 20, 50)  # tracing makes many objects that live long: looking for garbage took a twentieth
 
@@ -106,13 +113,36 @@ checkpoint_seconds: 0
 """An experiment for tests of runs."""
 
 
+MOST_MAPPINGS = 30_000
+"""Of a process's memory, at the end of a module; every compiled program has some, and Linux allows 65,530."""
+
+
+def compile_quickly(quickly: bool) -> None:
+    if compiled_quickly() != quickly:
+        jax.config.update("jax_disable_most_optimizations", quickly)
+        jax.clear_caches()  # or else tests would meet programs of the other kind, which may round differently
+
+
+def compiled_quickly() -> bool:
+    return jax.config.read("jax_disable_most_optimizations")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compiled(request):
+    compile_quickly(is_quickly_compiled(request.node))
+    yield
+    mappings = Path("/proc/self/maps")
+    if mappings.exists() and mappings.read_bytes().count(b"\n") > MOST_MAPPINGS:
+        jax.clear_caches()
+
+
 @pytest.fixture(scope="module")
 def quickly_compiled():
-    """Programs that XLA does not optimize: for tests of formulas, which spend their time on compiling."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
-    jax.clear_caches()  # or else other tests would meet these programs, which may round differently
+    """For whole modules, by `pytestmark`: programs that XLA does not optimize.
+
+    For tests of formulas, which spend their time on compiling.
+    """
+    assert compiled_quickly(), "quickly_compiled is for whole modules"
 
 
 @pytest.fixture(scope="session")

@@ -188,7 +188,7 @@ def test_hypervolume_is_what_cells_of_a_grid_count(objectives):
     assert float(hypervolume(jnp.asarray(points), reference)) == pytest.approx(counted)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_fronts_and_crowding_are_those_of_pymoo():
     sorting = pytest.importorskip("pymoo.util.nds.non_dominated_sorting", reason="pymoo is not installed")
     metrics = pytest.importorskip("pymoo.operators.survival.rank_and_crowding.metrics")
@@ -208,7 +208,7 @@ def test_fronts_and_crowding_are_those_of_pymoo():
     assert float(hypervolume(jnp.asarray(values), jnp.full(2, -3.0))) == pytest.approx(volume, rel=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("archive", [GRID, CVT], ids=["grid", "cvt"])
 def test_archives_are_those_of_pyribs(archive):
     ribs = pytest.importorskip("ribs.archives", reason="pyribs is not installed")
@@ -233,7 +233,7 @@ def test_archives_are_those_of_pyribs(archive):
     assert float(elites.members.fitness.max()) == theirs.stats.obj_max
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_cells_at_and_around_borders_are_those_of_pyribs(precision):
     ribs = pytest.importorskip("ribs.archives", reason="pyribs is not installed")
@@ -250,7 +250,7 @@ def test_cells_at_and_around_borders_are_those_of_pyribs(precision):
         np.testing.assert_array_equal(found, theirs.index_of(values))
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_cma_es_needs_as_many_generations_as_pycma():
     """On an ellipsoid with axes of 1 to 10, which only an adapted covariance descends quickly; medians of five runs."""
     cma = pytest.importorskip("cma", reason="pycma is not installed")

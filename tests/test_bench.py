@@ -120,7 +120,7 @@ def test_every_suite_has_scenes_with_names(suite):
     assert any(scene.everywhere for scene in scenes)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_lattices_and_3d_robots_are_timed(tmp_path, capsys):
     target = tmp_path / "figures.json"
     lattices = [BenchLattice("bounce-2", 2, steps=(3, 3)), BenchLattice("bounce-2-x2", 2, 2, steps=(3, 3))]
@@ -137,7 +137,7 @@ def test_lattices_and_3d_robots_are_timed(tmp_path, capsys):
     assert "cubes" in printed
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_growth_is_timed_and_drawn(tmp_path, capsys):
     points = replace(PAIR, robots=1, seconds=(0.2, 0.2)), PAIR
     series = Series("robots", (points, points))
@@ -293,7 +293,7 @@ def test_an_implementation_that_cannot_run_is_refused(vsr, implementation):
     assert "Traceback" not in result.output
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_sand_is_timed(tmp_path):
     tiny = Sand(radius=0.6, depth=1.5, period=14.0, settle=0.5)
     scenes = (BenchSand("bed", 2, tiny, 2, steps=(3, 3)), BenchSand("walk", 2, tiny, steps=(12, 12), robot=("aa",)))
@@ -320,7 +320,7 @@ def test_fluid_is_timed(tmp_path, capsys):
     assert "2 x 80 faces, 10² columns" in capsys.readouterr().out
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_contact_is_timed_beside_nothing_to_touch(tmp_path, capsys):
     tiny, target = BenchContact("tiny", ("aa",), "points", robots=(2, 2)), tmp_path / "figures.json"
     bench(BenchOptions("contact", repeats=1, json_file=str(target)), {"contact": [tiny]})
@@ -331,7 +331,7 @@ def test_contact_is_timed_beside_nothing_to_touch(tmp_path, capsys):
     assert "2 robots, both" in capsys.readouterr().out
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_environments_are_timed_in_steps(tmp_path, capsys):
     target = tmp_path / "figures.json"
     tiny = BenchEnvironment("tiny", "points", "a", size=1, robots=(3, 3), steps=(2, 2))
@@ -349,7 +349,7 @@ def test_environments_are_timed_in_steps(tmp_path, capsys):
     assert {scene.task for scene in environments.SCENES} == {"Walker-v0"}
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_archives_are_timed(tmp_path):
     small = ("optimizer.population_size=6", "robot.body.grid=[3, 3]", "robot.body.voxels=3")
     searches = [replace(search, settings=small) for search in archives.SCENES]

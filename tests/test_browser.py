@@ -85,7 +85,7 @@ def pause(page):
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param("plane", marks=pytest.mark.slow), "space", pytest.param("many", marks=pytest.mark.slow)]
+    "name", [pytest.param("plane", marks=pytest.mark.full), "space", pytest.param("many", marks=pytest.mark.full)]
 )
 def test_a_page_plays_and_pauses(show, name):
     page = show(name)
@@ -103,7 +103,7 @@ def test_a_page_plays_and_pauses(show, name):
     page.wait_for(f"player.playing && player.time > {began}")
 
 
-@pytest.mark.parametrize("name", ["plane", pytest.param("space", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["plane", pytest.param("space", marks=pytest.mark.full)])
 def test_time_is_scrubbed_and_stepped(show, name):
     page = show(name)
     pause(page)
@@ -130,7 +130,7 @@ def test_time_is_scrubbed_and_stepped(show, name):
     page.wait_for("player.playing && player.time > 0")
 
 
-@pytest.mark.parametrize("name", ["plane", pytest.param("space", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["plane", pytest.param("space", marks=pytest.mark.full)])
 def test_overlays_are_switched(show, name):
     page = show(name)
     page.press("End", code=END)
@@ -168,7 +168,7 @@ def test_overlays_are_explained(show):
     assert page.run(shown).endswith("▮ area ratio: 1 ± 0.2▮ velocity x: ±1 m/s")
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_masses_of_2d_robots_alone_can_be_had_again(show):
     """On a page with robots of both kinds: those of 2-D robots, all, none, and those of 2-D robots again."""
     page = show("many")
@@ -181,7 +181,7 @@ def test_masses_of_2d_robots_alone_can_be_had_again(show):
     assert seen == [half, (True, [True, False]), (False, [False, False]), half]
 
 
-@pytest.mark.parametrize("name", ["plane", pytest.param("space", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["plane", pytest.param("space", marks=pytest.mark.full)])
 def test_colors_are_chosen(show, name):
     page = show(name)
     page.press("End", code=END)
@@ -225,7 +225,7 @@ def test_2d_robots_come_near(show):
     assert changed(first, look(page)) > 0.02
 
 
-@pytest.mark.parametrize("name", ["plane", "space", pytest.param("many", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["plane", "space", pytest.param("many", marks=pytest.mark.full)])
 def test_pages_fit_phones_and_follow_the_scheme(show, name):
     page = show(name, width=390, height=760)
     pause(page)

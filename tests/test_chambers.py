@@ -373,7 +373,7 @@ def test_columns_want_triangles():
         distribute(surface, position, grid=4, candidates=16)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_suite_reports_and_draws(tmp_path, monkeypatch):
     curve = {"columns": {"grid": [10, 20], "volume": [1e-2, 3e-3], "load": [4e-2, 1e-2]}}
     drawn = Findings([absolute("order", 2.1, 2, 0.5)], curve)

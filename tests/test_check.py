@@ -109,6 +109,7 @@ def test_a_scene_whose_robot_fails_is_not_sound(tmp_path):
         check_file(str(file))
 
 
+@pytest.mark.slow
 def test_genes_that_give_no_body_are_told(tmp_path):
     file = tmp_path / "empty.yaml"
     file.write_text("""

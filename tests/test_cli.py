@@ -159,7 +159,7 @@ def test_choices_are_those_of_the_library(command, option, values):
     assert set(found.type.choices) == set(values)
 
 
-@pytest.mark.parametrize("command", ["list", "schema"])
+@pytest.mark.parametrize("command", ["list", pytest.param("schema", marks=pytest.mark.slow)])
 def test_a_closed_pipe_is_no_traceback(command):
     vsr = subprocess.Popen(
         [sys.executable, "-m", "vsr", command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT, text=True

@@ -28,8 +28,9 @@ from vsr.experiments.experiment import Experiment
 from vsr.sensors.readings import Sensor
 
 CONFIGS = sorted((ROOT / "vsr" / "configs").glob("*.yaml")) + sorted((ROOT / "vsr" / "configs" / "3d").glob("*.yaml"))
-SLOW = ("sand", "walking_on_sand")
-assert {*SLOW} <= {path.stem for path in CONFIGS}
+OFTEN = ("biped", "quickstart", "walking_quadruped")
+"""Whose programs are traced in `make test`; those of all others in `make test-slow`."""
+assert {*OFTEN} <= {path.stem for path in CONFIGS}
 SCENE_FILES = [path for path in CONFIGS if isinstance(load(path), Scene)]
 
 
@@ -331,7 +332,7 @@ def test_scenes_round_trip(scene):
 
 
 @pytest.mark.parametrize(
-    "path", [pytest.param(path, id=path.stem, marks=[pytest.mark.slow] * (path.stem in SLOW)) for path in CONFIGS]
+    "path", [pytest.param(path, id=path.stem, marks=[pytest.mark.slow] * (path.stem not in OFTEN)) for path in CONFIGS]
 )
 def test_every_shipped_config_passes_vsr_check(path):
     result = CliRunner().invoke(cli.main, ["check", str(path)])

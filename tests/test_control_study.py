@@ -166,6 +166,7 @@ def test_the_limit_is_kept_in_files():
 
 
 @pytest.mark.parametrize(("name", "genes"), [("biped_frequency", 7), ("biped_limited", 228)])
+@pytest.mark.slow
 def test_new_experiments_are_sound(name, genes):
     checked = dict(check_file(str(SHIPPED / "control" / f"{name}.yaml")))
     assert checked["genes"] == f"0 for the body, {genes} for the controller"

@@ -217,7 +217,12 @@ def bouncing(damping=0.0, world=None, masses="squares"):
 
 
 @pytest.mark.parametrize(
-    ("masses", "world"), [*(("points", world) for world in WORLDS), ("squares", "a box 900 m away")]
+    ("masses", "world"),
+    [
+        ("points", "a box 900 m away"),
+        *(pytest.param("points", world, marks=pytest.mark.slow) for world in WORLDS if world != "a box 900 m away"),
+        pytest.param("squares", "a box 900 m away", marks=pytest.mark.slow),
+    ],
 )
 def test_springs_that_pump_energy_are_reported_whatever_is_around(masses, world):
     """A damping ratio below 0 is a law that is wrong; nothing around a robot hides it, or makes a right one fail."""
@@ -303,7 +308,7 @@ def test_a_box_gives_a_robot_what_it_loses_and_no_more():
     np.testing.assert_allclose(right[2], right[1], rtol=0.25)
 
 
-@pytest.mark.parametrize("dimension", [2, 3])
+@pytest.mark.parametrize("dimension", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_a_box_that_falls_and_spins_keeps_its_energy(dimension):
     size, place = [1.0, 2.0, 3.0][:dimension], [0.0] * (dimension - 1) + [50.0]
     box = {"name": "box", "shape": {"type": "box", "size": size}, "position": place, "velocity": [3.0] * dimension}

@@ -153,7 +153,7 @@ VALUE_AND_GRADIENT, ENGINES_OWN = jax.jit(jax.value_and_grad(energy)), jax.jit(j
 BY_BLOCKS, WHOLE = jax.jit(voxel_system().solve), jax.jit(dense(energy).solve)
 
 
-@pytest.mark.parametrize("dimension", [2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("dimension", [2, pytest.param(3, marks=pytest.mark.full)])
 @pytest.mark.parametrize("drive", ["pressure", "volume"])
 def test_the_energy_is_the_engines(dimension, drive):
     with precision("float64"):
@@ -215,7 +215,7 @@ def test_a_body_leans_on_obstacles_without_entering_them():
         assert float(depth(given, found.position)) < 1e-4
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_volumes_give_way_by_pressure_over_bulk_modulus():
     with precision("float64"):
         model = fluid_body(3, "volume", bulk_modulus=1e7)

@@ -77,7 +77,7 @@ LESS_OFTEN = ("sep_cma_es", "snes", "open_es", "evosax")
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(name, marks=[pytest.mark.slow] * (name in LESS_OFTEN)) for name in OPTIMIZERS],
+    params=[pytest.param(name, marks=[pytest.mark.full] * (name in LESS_OFTEN)) for name in OPTIMIZERS],
 )
 def optimizer(request):
     if request.param in ("cma_es", *LESS_OFTEN):

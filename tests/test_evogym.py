@@ -122,6 +122,7 @@ def test_of_two_edges_that_are_equally_near_the_first_of_top_right_bottom_left_i
     assert np.asarray(met.point) == pytest.approx(law.CONTACT * law.CONTACT_OFFSET * np.array(normal), abs=0.1)
 
 
+@pytest.mark.slow
 def test_the_first_steps_of_a_robot_with_voxels_that_touch_at_corners_are_those_of_evogym():
     with jax.enable_x64(True):
         robot = {"body": {"shape": TRACE["shape"], "engine": "evogym"}}

@@ -93,7 +93,7 @@ def test_machines_work_and_are_drawn(tmp_path):
         work(machine="crane")
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_one_policy_learns_to_walk_with_many_bodies(tmp_path):
     picture = tmp_path / "curve.png"
     numbers = example("train_walkers")(bodies=24, generations=8, steps=40, out=str(picture))

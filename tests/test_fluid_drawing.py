@@ -201,7 +201,7 @@ def test_pages_carry_pressures():
 
 
 @pytest.mark.browser
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_page_shows_pressures(tmp_path):
     file = tmp_path / "fluid.html"
     space = moving_robot("3-D", dimension=3, seconds=0.6)

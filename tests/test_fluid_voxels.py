@@ -64,7 +64,7 @@ def forces_at(model, gravity, position, control):
     return (join(elastic, axis) + join(fluid, axis)).at[..., -1].add(-model.node_mass * gravity)
 
 
-@pytest.mark.parametrize("body", [PLANE, pytest.param(SPACE, marks=pytest.mark.slow)], ids=["2-D", "3-D"])
+@pytest.mark.parametrize("body", [PLANE, pytest.param(SPACE, marks=pytest.mark.full)], ids=["2-D", "3-D"])
 def test_forces_are_minus_the_gradient_of_the_energy(body):
     with precision("float64"):
         model = assemble_body(body, dtype=jnp.float64)
@@ -197,7 +197,7 @@ PUMPED = {
 
 
 @pytest.mark.parametrize(
-    "name", ["liquid", *(pytest.param(name, marks=pytest.mark.slow) for name in ("gas", "pressure"))]
+    "name", ["liquid", *(pytest.param(name, marks=pytest.mark.full) for name in ("gas", "pressure"))]
 )
 def test_pumping_keeps_momentum_and_energy(name):
     body = body_of("aaaa", "awwa", "aaaa", a=STILL, w=PUMPED[name].model_copy(update={"linear_damping": 0.0}))

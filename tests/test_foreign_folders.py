@@ -146,6 +146,7 @@ def test_folders_in_folders_without_end_are_refused(run):
     assert "nested more than" in ended.output
 
 
+@pytest.mark.slow
 def test_two_processes_may_write_one_file(tmp_path):
     script = (
         "import sys, pathlib\nfrom vsr.experiments.storage.files import write_bytes\n"
@@ -217,7 +218,11 @@ def test_a_small_file_takes_little_memory(tmp_path):
     "label",
     [b"vsr nonsense", b"vsr [1]", b"vsr null", b"vsr " + b"[" * 30_000, "vsr {}é".encode(), b"", b"other {}"],
 )
-def test_a_malformed_label_with_a_right_check_sum_is_damage(run, tmp_path, label):
+def test_a_malformed_label_with_a_right_check_sum_is_damage(run, tmp_path, monkeypatch, label):
+    if label != b"vsr nonsense":  # robots are simulated again for one label; the others are about reading alone
+        monkeypatch.setattr(
+            "vsr.experiments.verify.replay", lambda robots, *_: [robot.record.score for robot in robots]
+        )
     plain = io.BytesIO()
     np.savez_compressed(plain, id=np.zeros(3))
     for data in (signed(plain.getvalue(), label), signed(b"no zip at all", label)):

@@ -22,7 +22,7 @@ KINDS = {"squares": ["aa"], "points": ["aa"], "points in 3-D": [["a"], ["a"]]}
 
 
 SQUARES = pytest.param("squares", marks=pytest.mark.slow)
-FLYING = [SQUARES, "points", pytest.param("points in 3-D", marks=pytest.mark.slow)]
+FLYING = [SQUARES, "points", pytest.param("points in 3-D", marks=pytest.mark.full)]
 
 
 def built(kind, implementation="differentiable", terrain=None, duration=0.3, kept="float64"):

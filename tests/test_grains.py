@@ -47,12 +47,12 @@ def test_friction_holds_up_to_its_angle_and_slides_beyond(dimension):
     holds(contacts.check_incline(dimension))
 
 
-@pytest.mark.parametrize("dimension", [2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("dimension", [2, pytest.param(3, marks=pytest.mark.full)])
 def test_momentum_stays_energy_falls_and_a_boost_changes_nothing(dimension):
     holds(contacts.check_conservation(dimension))
 
 
-@pytest.mark.parametrize("dimension", [2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("dimension", [2, pytest.param(3, marks=pytest.mark.full)])
 def test_two_grains_that_meet_keep_their_momenta_and_gain_no_energy(dimension):
     """Random pairs of spinning grains of different size and roughness, with and without rolling resistance."""
     cases, steps = 100, 40
@@ -99,7 +99,7 @@ def test_a_column_comes_to_rest_and_lies_still():
     assert findings.rows[0].measured > 0  # there are contacts at all
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_without_kept_impulses_a_column_does_not_lie_still():
     """What warm starting is for: the check above can fail."""
     grains = scenes.in_container(2, 60, (8.8 * scenes.RADIUS, 4.0))
@@ -227,7 +227,7 @@ def test_a_free_body_rests_on_grains_and_a_driven_one_feels_them():
     assert float(reactions[-1].impulse[0]) < 0  # grains push back
 
 
-@pytest.mark.parametrize("name", ["squares", "points", pytest.param("3-D", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["squares", "points", pytest.param("3-D", marks=pytest.mark.full)])
 def test_what_grains_gain_a_robot_loses(name):
     """Momentum and, since they turn, angular momentum: the wall of grains is met off the robot's center."""
     found = solids.thrown_at_grains(solids.BODIES[name], 0.3)
@@ -237,7 +237,7 @@ def test_what_grains_gain_a_robot_loses(name):
     assert found.turning_drift < 2e-4 * found.turning_given
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_grains_that_do_not_turn_lose_angular_momentum():
     """As docs/sand.md says of `rolling: null`; and the check above can fail."""
     found = solids.thrown_at_grains(solids.BODIES["squares"], 0.3, rolling=None)
@@ -368,7 +368,7 @@ def test_beds_are_kept_by_their_description(tmp_path, monkeypatch):
     assert not bool((other.start.position == bed._loose(sand, 2, jnp.float32).start.position).all())
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("dimension", [2, 3])
 def test_every_key_of_grains_changes_them(dimension):
     given = {"radius": 0.3, "spread": 0.2, "density": 3.0, "rolling": None, "period": 12.0, "seed": 2, "depth": 4.0,

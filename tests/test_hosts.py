@@ -174,6 +174,7 @@ def test_what_process_0_refuses_ends_all(tiny, tmp_path, crew):
     assert not any("Traceback" in output for output in outputs)
 
 
+@pytest.mark.slow
 def test_tasks_of_slurm_find_each_other(tmp_path):
     step = {
         "SLURM_JOB_ID": "7", "SLURM_STEP_NODELIST": "localhost", "SLURM_NTASKS": "2", "SLURM_STEP_NUM_TASKS": "2",
@@ -189,6 +190,7 @@ def test_tasks_of_slurm_find_each_other(tmp_path):
     assert "process 1: process 0 has ended" in outputs[1]
 
 
+@pytest.mark.slow
 def test_processes_with_different_orders_do_not_begin(tiny, tmp_path, crew):
     codes, outputs = ends(crew(tiny, "--out", tmp_path / "run", more=(("--seed", 1), ("--seed", 2))))
     assert codes == [2, 2], outputs
@@ -292,6 +294,7 @@ def test_places_that_cannot_be_used_are_told():
 
 SHARED_OUT = """
 import sys, jax, numpy as np
+from vsr.evidence.bench.benchmark import peak_bytes
 from vsr.experiments.devices import prepare
 from vsr.experiments.evolve.fitness import evaluation_of
 from vsr.experiments.experiment import Experiment
@@ -299,7 +302,7 @@ from vsr.experiments.population import in_parts, on_all_devices
 prepare()
 assert jax.device_count() == 2
 experiment = Experiment.model_validate(
-    {"robot": {"body": {"shape": "aa"}, "controller": "phases"},
+    {"robot": {"body": {"shape": "aa"}, "controller": "sine"},
      "task": {"duration": 0.3, "placement": {"clearance": 0.0}}}
 )
 genes = experiment.robot.sample(jax.random.key(0), 11)
@@ -310,6 +313,17 @@ shared, alone = (
 assert len(alone.fitness.devices()) == 1
 assert np.isfinite(alone.fitness).all() and len(set(alone.fitness.tolist())) == 11
 np.testing.assert_array_equal(shared.fitness, alone.fitness)
+
+values = np.arange(11.0)
+for at_once in (1, 4, 11, 50):
+    doubled = jax.jit(lambda x, n=at_once: on_all_devices(lambda one: 2 * one, x, n))(values)
+    assert len(doubled.devices()) == 2
+    np.testing.assert_array_equal(doubled, 2 * values)
+
+everyone = jax.numpy.ones((2048, 16))
+program = jax.jit(lambda rows: on_all_devices(lambda row: row * 2, rows, 256)).lower(everyone).compile()
+both_ends = 2 * everyone.nbytes
+assert both_ends <= peak_bytes(program) < 3 * both_ends, "what the compiler reports is one device's share"
 """
 
 

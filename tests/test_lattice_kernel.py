@@ -151,7 +151,7 @@ def assert_close(kernel, plain) -> None:
         (even, 2, "verlet"),
         (even, 3, "explicit_euler"),
         (uneven, 2, "semi_implicit_euler"),
-        pytest.param(uneven, 3, "verlet", marks=pytest.mark.slow),  # test_all_that_acts_from_outside has such springs
+        pytest.param(uneven, 3, "verlet", marks=pytest.mark.full),  # test_all_that_acts_from_outside has such springs
     ],
 )
 def test_springs_alike_and_not(lattice, dimension, integrator):

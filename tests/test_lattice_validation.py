@@ -80,7 +80,7 @@ def test_explicit_euler_gains_energy_as_predicted():
     assert measured == pytest.approx(expected, rel=1e-3)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_energy_neither_grows_nor_shrinks_after_release():
     path = oscillation_with_gravity(SMALL, "verlet", seconds=0.1)
     drift, oscillation = drift_and_oscillation(path)
@@ -100,7 +100,7 @@ def test_drift_and_oscillation_are_distinguished():
     assert oscillation == pytest.approx(1, rel=0.1)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_motion_has_the_frequencies_of_the_eigenvalue_problem():
     lattice = SMALL.lattice()
     modes = natural_modes(lattice, 5)
@@ -112,7 +112,7 @@ def test_motion_has_the_frequencies_of_the_eigenvalue_problem():
         )
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_beam_swings_as_euler_and_bernoulli_say():
     # Two cells across are too stiff: 13 % in frequency, of which short beams lose some to shear.
     assert measured_frequency(SMALL, "verlet") == pytest.approx(SMALL.frequency, rel=0.12)
@@ -129,7 +129,7 @@ def test_few_cells_bend_as_stiffly_as_theory_says(springs, excess):
     assert solved_frequency(bar, springs) == pytest.approx(expected_frequency(bar, springs), rel=0.006)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_explicit_euler_is_traced_with_the_others_steps():
     lattice = SMALL.lattice()
     assert step_bound(lattice, "explicit_euler") == step_bound(lattice, "verlet") > 0
@@ -152,7 +152,7 @@ def test_room_changes_nothing():
     np.testing.assert_allclose(inside, alone, rtol=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_coarse_bar_sags_as_the_elastica():
     bar = heavy_bar(2)
     # Two cells across bend less than the solid they stand for; by how much, their frequency shows.

@@ -76,6 +76,7 @@ def energies(world, state):
     return 0.5 * mass * (velocity**2).sum(-1) + 0.5 * (inertia * spin**2).sum(-1) + mass * 9.8 * place[:, 1]
 
 
+@pytest.mark.slow
 def test_spinning_boxes_that_bounce_never_gain_energy():
     """With restitution 1, for 20 s; without friction they keep it, at corners that come fast enough to bounce.
 
@@ -102,7 +103,7 @@ def test_spinning_boxes_that_bounce_never_gain_energy():
     assert kept[-1][:3].min() > 0.8  # with restitution 0.9 it is less after two impacts
 
 
-@pytest.mark.parametrize("dimension", [2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("dimension", [2, pytest.param(3, marks=pytest.mark.full)])
 def test_boxes_that_hit_each_other_off_their_middles_keep_both_momenta(dimension):
     aside = (0.0,) * (dimension - 2)
     size = (3.0, *(2.0 for _ in aside), 2.0)

@@ -131,7 +131,7 @@ def test_error_falls_with_the_substep(disturbed):
     assert (orders < 1.3).all()
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_originals_scheme_refined_converges_to_ours(original_voxel):
     """The original at 1/60 s reproduces its data; at 1/3840 s it is where we are. So what differs is its time step."""
     import json

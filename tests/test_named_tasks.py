@@ -306,8 +306,14 @@ def test_tasks_bring_their_world_and_refuse_another():
     assert Experiment.model_validate(described).schedule().calls == 500
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", list(ROWS))
+OFTEN = ("Walker-v0", "UpStepper-v0", "Climber-v0", "Carrier-v0", "Catcher-v0", "BeamToppler-v0")
+"""One of each kind: flat and uneven ground, a shaft, an object, one that is drawn anew, a beam on pegs."""
+assert {*OFTEN} <= {*ROWS}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in OFTEN else pytest.mark.full) for name in ROWS]
+)
 @pytest.mark.parametrize("engine", ["squares", "evogym"])
 def test_every_task_can_be_played_and_starts_alike(name, engine):
     shape = ("hv", "hv") if engine == "evogym" else ("aa", "aa")
@@ -328,7 +334,7 @@ def test_every_task_can_be_played_and_starts_alike(name, engine):
         assert np.array_equal(one, other)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["Walker-v0", "UpStepper-v0", "Pusher-v0"])
 def test_tasks_are_played_in_3d_too(name):
     shape = [["aa", "aa"], ["aa", "aa"]]
@@ -365,6 +371,7 @@ def test_a_duration_of_nothing_is_the_tasks_own():
     assert scenes[0].schedule() == scenes[1].schedule()
 
 
+@pytest.mark.slow
 def test_objects_of_evogyms_own_physics_are_recorded_and_drawn():
     """The package of a task falls: beside the robot there is a body that moves, on pictures and pages alike."""
     scene = scene_of({"type": "Catcher-v0", "duration": 0.03}, shape=("hh.", ".v."))

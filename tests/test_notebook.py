@@ -30,7 +30,7 @@ SPACE = "robot: {body: {shape: [[ab], [a.]], materials: {a: {}, b: {}}}, control
 
 
 @pytest.fixture(scope="module")
-def outcome(quickly_compiled):
+def outcome():
     """As `simulate` makes it, of a robot that slides a meter; compiling a real episode takes long."""
     scene = parse_scene(PLANE)
     scenario, _ = scene.build()

@@ -84,7 +84,8 @@ def test_the_kernel_does_what_plain_jax_does(engine, names, terrain, options):
     same(plain, kernel, 2e-4 if "stone" in names else 1e-4)  # a stone that slips off the robot doubles rounding
 
 
-@pytest.mark.parametrize("engine", ["points", pytest.param("squares", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["points", "squares"])
 def test_robots_on_blocks(engine):
     terrain = BlockGround(heights="0x11 3x2 0x20").build()
     plain, kernel = both((), engine, terrain, at=(31.0, 3.05), ground_corners=True)
@@ -92,7 +93,8 @@ def test_robots_on_blocks(engine):
     assert bool(plain.systems["objects"].given.any())
 
 
-@pytest.mark.parametrize("engine", ["points", pytest.param("squares", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["points", "squares"])
 def test_robots_in_each_other_and_in_themselves(engine):
     """The arms of one robot are bent into each other; another falls on it."""
     ends, given = [], {}
@@ -114,7 +116,8 @@ def test_robots_in_each_other_and_in_themselves(engine):
     same(*ends, 1e-4)
 
 
-@pytest.mark.parametrize("engine", ["points", pytest.param("squares", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["points", "squares"])
 def test_corners_of_the_ground_in_voxels(engine):
     spike = Polyline(x=[0.0, 31.0, 31.5, 32.0, 60.0], y=[0.0, 0.0, 2.0, 0.0, 0.0]).build()
     plain, kernel = both((), engine, spike, at=(30.0, 2.0), ground_corners=True)

@@ -91,7 +91,7 @@ def test_mirrored_phases_are_alike_at_both_ends():
 
 
 @pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=() if kind == "cppn" else pytest.mark.slow) for kind in EVOLVED]
+    "kind", [pytest.param(kind, marks=() if kind == "cppn" else pytest.mark.full) for kind in EVOLVED]
 )
 def test_bodies_are_their_own_mirror_image(kind):
     grid, axis = {"cppn": ((3, 5), "y"), "material_grid": ((4, 4), "x"), "voxel_kinds": ((3, 4, 2), "y")}.get(

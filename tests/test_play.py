@@ -67,7 +67,7 @@ SECONDS = 0.8
 
 
 @pytest.fixture(scope="module")
-def recorded(quickly_compiled):
+def recorded():
     texts = {"squares": SQUARES, "points": POINTS, "space": SPACE}
     return {name: record_robot(Source(name, parse_scene(text)), SECONDS) for name, text in texts.items()}
 

@@ -17,6 +17,8 @@ from vsr.experiments.storage.runs import read_run
 from vsr.tasks import TASKS
 from vsr.terrain import TERRAINS
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 NAME = "plugin_of_one_file"
 PLUGIN = '''
 from typing import Literal
@@ -124,7 +126,6 @@ def vsr(*arguments):
     return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
-@pytest.mark.usefixtures("quickly_compiled")
 def test_what_a_plugin_brings_is_evolved_plotted_and_reported(run, tmp_path):
     experiment = read_run(run).experiment
     assert [experiment.world.terrain.type, experiment.task.type, experiment.optimizer.type] == [

@@ -204,7 +204,7 @@ def test_substeps_are_stable_up_to_the_bound_and_not_beyond(dimension, material)
 @pytest.mark.parametrize(
     ("integrator", "dimension"),
     [
-        pytest.param(integrator, dimension, marks=() if (integrator, dimension) in FALLING else pytest.mark.slow)
+        pytest.param(integrator, dimension, marks=() if (integrator, dimension) in FALLING else pytest.mark.full)
         for integrator in INTEGRATORS
         for dimension in (2, 3)
     ],
@@ -334,7 +334,7 @@ def test_what_cannot_be_built_is_refused(wrong, reported):
         Body.model_validate(wrong)
 
 
-@pytest.mark.parametrize("dimension", [2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("dimension", [2, pytest.param(3, marks=pytest.mark.full)])
 def test_springs_break_beyond_their_yield_force_and_stay_broken(dimension):
     """Voxels hung by their upper corners, at rest under their weight: each vertical edge bears one corner's."""
     weight = 9.8

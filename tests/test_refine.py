@@ -272,6 +272,7 @@ def test_a_robots_file_says_whether_less_is_better(run, tmp_path):
         assert robot.goal.direction == direction
 
 
+@pytest.mark.slow
 def test_other_physics_is_one_more_row():
     """Here with substeps; a robot that has them already is not simulated again, one that cannot is left out."""
     scene = Scene.model_validate({"robot": {"body": {"shape": ["a"]}}, "task": {"duration": 0.2}})
@@ -307,6 +308,7 @@ def test_a_robot_that_depends_on_one_kind_of_physics_is_marked():
     assert "2 of 3 robots change by more than 10 % with contact free" in summary(found)
 
 
+@pytest.mark.slow
 def test_rules_of_sticking_are_tried_with_square_masses():
     assert [fields for _, _, fields in VARIANTS] == [{"sticking": "in_contact"}, {"sticking": "approaching"}]
     scenes = [

@@ -167,7 +167,7 @@ def test_two_oscillators_follow_their_closed_form(gap):
     [
         *((name, 2) for name in EVOLVED),
         ("distributed", 3),
-        *(pytest.param(name, 3, marks=pytest.mark.slow) for name in ("recurrent", "oscillators")),
+        *(pytest.param(name, 3, marks=pytest.mark.full) for name in ("recurrent", "oscillators")),
     ],
 )
 def test_a_file_holds_the_controller_that_was_evaluated(name, dimension):
@@ -235,7 +235,9 @@ def test_an_episode_carries_the_memory_from_call_to_call():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["squares", "points", "evogym"])
+@pytest.mark.parametrize(
+    "engine", ["squares", *(pytest.param(engine, marks=pytest.mark.full) for engine in ("points", "evogym"))]
+)
 @pytest.mark.parametrize("kind", ["oscillators", "recurrent", "distributed"])
 def test_a_robot_replays_from_its_file_bit_for_bit(kind, engine):
     shape = ("hh", "vv") if engine == "evogym" else ("aa",)

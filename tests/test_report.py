@@ -122,7 +122,7 @@ def run(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def written(run, quickly_compiled):
+def written(run):
     """A whole page, with a robot that was simulated for it."""
     result = CliRunner().invoke(cli.main, ["report", str(run)])
     assert result.exit_code == 0, result.output

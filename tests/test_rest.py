@@ -122,20 +122,25 @@ def places(world, state):
 
 CASES = [
     ("squares", robot_on_legs),
-    ("squares", stack_on_robot),
-    ("points", stack_on_robot),
     *(
         pytest.param(kind, case, marks=pytest.mark.slow)
+        for kind, case in (
+            ("squares", stack_on_robot),
+            ("points", stack_on_robot),
+            ("squares", robot_on_box),
+            ("squares", box_on_robot),
+            ("squares", robot_on_robot),
+        )
+    ),
+    *(
+        pytest.param(kind, case, marks=pytest.mark.full)
         for kind, case in (
             ("points", robot_on_legs),
             ("3-D", robot_on_legs),
             ("3-D", stack_on_robot),
-            ("squares", robot_on_box),
             ("points", robot_on_box),
-            ("squares", box_on_robot),
             ("points", box_on_robot),
             ("3-D", box_on_robot),
-            ("squares", robot_on_robot),
             ("points", robot_on_robot),
             ("3-D", robot_on_robot),
         )

@@ -38,7 +38,7 @@ PERIOD = 24.0
 
 
 @pytest.fixture(scope="module")
-def outcome(quickly_compiled):
+def outcome():
     return simulate(parse_scene(SAND), keep_trajectory=True)
 
 
@@ -285,7 +285,7 @@ def test_the_page_shows_the_copies_that_python_does(dimension, tmp_path):
     np.testing.assert_allclose(order[0], order[1], atol=0.006)
 
 
-@pytest.mark.parametrize("dimension", [2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("dimension", [2, pytest.param(3, marks=pytest.mark.full)])
 def test_a_browser_draws_grains_and_switches_their_colors(dimension, tmp_path):
     write_text(tmp_path / "sand.html", page([on_sand(dimension, speed=0.5)], Look()))
     with open_browser(tmp_path) as browser:

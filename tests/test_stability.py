@@ -45,7 +45,7 @@ def shaken(material, share, shape=("a",)):
 
 @pytest.mark.parametrize(
     "fields",
-    [{}, SOFT, *(pytest.param(other, marks=pytest.mark.slow) for other in UNUSUAL)],
+    [{}, SOFT, *(pytest.param(other, marks=pytest.mark.full) for other in UNUSUAL)],
     ids=str,
 )
 def test_bound_is_sharp_for_one_voxel(fields):

@@ -19,6 +19,7 @@ CASES = {
     "points 3-D": ("points", ["a", "a"], {"type": "locomotion", "duration": 0.35}),
     "evogym walker": ("evogym", "hv\nhh", {"type": "Walker-v0", "duration": 0.06}),
 }
+OFTEN = ("squares locomotion", "points push")
 
 
 def stepped(scenario, controller, start):
@@ -36,7 +37,9 @@ def stepped(scenario, controller, start):
     return jax.jit(finish)(scenario, start, state, action)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [name if name in OFTEN else pytest.param(name, marks=pytest.mark.slow) for name in CASES]
+)
 def test_step_and_rollout_measure_alike(name):
     masses, shape, task = CASES[name]
     robot = {"body": {"shape": shape, "engine": masses}, "controller": SINE}

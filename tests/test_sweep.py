@@ -300,6 +300,7 @@ def test_a_damaged_sweep_is_reported(vsr, tmp_path):
     assert "sweep.json: corrupted" in result.output
 
 
+@pytest.mark.slow
 def test_runs_are_real_runs(vsr, tmp_path):
     """The whole way once, with a program that both runs share."""
     shared, path = tmp_path / "shared.yaml", tmp_path / "sweep"

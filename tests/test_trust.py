@@ -123,7 +123,7 @@ def test_what_energy_says_of_a_report(risen, raised, coarsest, reported, unrepor
     assert (judged.unreported, judged.needless) == (unreported, needless)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_no_robot_of_the_quick_scale_is_broken_and_not_reported():
     report = validate_trust("quick")
     assert (report["unreported"], report["reported_though_fine"]) == (0, 0)

@@ -19,36 +19,36 @@ def report():
     return validate(DATA)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_single_voxel(report):
     assert len(report["single"]["cases"]) == 3
     assert report["single"]["worst_area_ratio_error"] < 0.03
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_cantilever_at_rest(report):
     assert report["cantilever_static"]["median_relative_error"] < 1e-3
     assert report["cantilever_static"]["p90_relative_error"] < 1e-3
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_cantilever_after_a_blow(report):
     case = report["cantilever_dynamic_fine"]["cases"][0]
     assert case["rms_to_fine"] < 0.25 * case["original_rms_to_fine"]
     assert report["cantilever_dynamic_fine"]["nearer_than_original"] == 1
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_landings(report):
     assert report["contact"]["worst_rest_height_error_m"] < 0.02
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_locomotion(report):
     assert report["locomotion"]["within_3_sd_or_0.05"] == len(report["locomotion"]["cases"]) == 2
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_population(report):
     (entry,) = report["population"]
     assert entry["n"] == 20
@@ -57,7 +57,7 @@ def test_population(report):
     assert entry["pearson_fine"] > 0.9
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_command_writes_report_and_figures(report, tmp_path):
     reference = tmp_path / "reference"
     (reference / "cantilever").mkdir(parents=True)
@@ -99,7 +99,7 @@ def test_a_note_that_is_not_understood_is_refused():
         control_of_note("f=cos(t)")
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_beams_of_different_lengths_and_times_run_together():
     def beam(width, steps, dt):
         return {

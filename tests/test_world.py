@@ -46,7 +46,7 @@ def still(world):
     return (jnp.zeros((1, *world.robots[0].present.shape)),)
 
 
-@pytest.mark.parametrize("body", ["squares", "3-D"])
+@pytest.mark.parametrize("body", ["squares", pytest.param("3-D", marks=pytest.mark.slow)])
 def test_a_robot_alone_is_moved_by_its_engine(body):
     """Bit for bit, so that no speed is lost either; and the same to rounding where something else is far away."""
     ground = Environment(gravity=jnp.float32(9.8), terrain=Flat().build())

@@ -92,7 +92,7 @@ def test_fuzzed_inputs_are_refused_in_words(given):
 # The campaign
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.campaign
 @pytest.mark.timeout(0)  # every trial has its own
 @pytest.mark.parametrize("kind", KINDS)
