@@ -272,9 +272,10 @@ def _roll(scenario: Scenario, controller: Controller, start: EpisodeState, keep_
         raise ValueError("the scenario observes other sensors than the controller has; give it the controller's")
     schedule = scenario.schedule
     scenario = replace(scenario, world=prepared(scenario.world, schedule.substep, schedule.implementation))
-    now = init_carry(scenario, controller, start)
     if schedule.calls and not keep_frames and _runs_open_loop(scenario, controller):
+        now = RolloutCarry(start, start.action, None)
         return _concluded(scenario, start, _rollout_open_loop(scenario, controller, now)), None
+    now = init_carry(scenario, controller, start)
 
     def interval(now: RolloutCarry, _: None) -> tuple[RolloutCarry, Any]:
         following = control_step(scenario, controller, now)
