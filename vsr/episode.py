@@ -274,7 +274,8 @@ def _roll(scenario: Scenario, controller: Controller, start: EpisodeState, keep_
     scenario = replace(scenario, world=prepared(scenario.world, schedule.substep, schedule.implementation))
     now = init_carry(scenario, controller, start)
     if schedule.calls and not keep_frames and _runs_open_loop(scenario, controller):
-        return _concluded(scenario, start, _rollout_open_loop(scenario, controller, now)), None
+        # With the effort of the action in force, which nothing here counts again.
+        return _concluded(scenario, start, _rollout_open_loop(scenario, controller, now._replace(state=start))), None
 
     def interval(now: RolloutCarry, _: None) -> tuple[RolloutCarry, Any]:
         following = control_step(scenario, controller, now)

@@ -30,7 +30,7 @@ FOOT = 0.05
 class Gait(NamedTuple):
     """Means over the time after landing, each ()."""
 
-    in_contact: Array
+    contact: Array
     """voxels that touch at a time"""
     feet: Array
     """voxels that touch in at least FOOT of the time"""
@@ -53,7 +53,7 @@ def gait_of(scenario: Scenario, trajectory: Trajectory) -> Gait:
     share = jnp.tensordot(weight, in_contact.astype(weight.dtype), 1)  # of the time, *cells
     foot = share >= FOOT
     return Gait(
-        in_contact=share.sum(),
+        contact=share.sum(),
         feet=foot.sum().astype(weight.dtype),
         duty=jnp.where(foot, share, 0).sum() / foot.sum(),
         sinkage=weight @ depth,
