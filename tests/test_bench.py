@@ -35,6 +35,25 @@ def vsr():
     return lambda *arguments: CliRunner().invoke(cli.main, list(map(str, arguments)))
 
 
+def test_times_are_compared_with_those_of_a_file(tmp_path, capsys, vsr):
+    target, other = tmp_path / "before.json", replace(PAIR, robots=2)
+    bench(BenchOptions("2d", json_file=str(target), repeats=1), {"2d": [PAIR]})
+    report = json.loads(target.read_text())
+    report["2d"][0]["median_s"] = 1e9
+    target.write_text(json.dumps(report))
+    capsys.readouterr()
+    bench(BenchOptions("2d", against=str(target), repeats=1), {"2d": [PAIR, other]})
+    printed = capsys.readouterr().out
+    assert "1e+09 s before" in printed
+    assert "0.000 times" in printed
+    assert printed.count("compile") >= 2
+    assert "not in the earlier file" in printed  # of two robots
+    target.write_text("[]")
+    refused = vsr("bench", "2d", "--against", target)
+    assert refused.exit_code == 2
+    assert "before.json" in refused.output
+
+
 def test_scenes_report_what_was_timed(tmp_path, capsys):
     """Figures belong together: more voxels or robots are counted as such."""
     target = tmp_path / "figures.json"

@@ -302,7 +302,7 @@ def test_steps_of_many_bodies_are_one_program():
 # Tasks of one's own
 
 PUSH = '''
-"""Push a box to the right, past a line."""
+"""Push a ball to the right, past a line."""
 from dataclasses import replace
 from typing import Literal
 
@@ -316,39 +316,39 @@ from vsr.tasks import TASKS, Task
 
 
 def pushed(episode):
-    """How far the box was pushed [m]."""
+    """How far the ball was pushed [m]."""
     return episode.account["way"]
 
 
 class Push(Task):
-    """Push a box along x."""
+    """Push a ball along x."""
 
     type: Literal["shove"] = "shove"
     line: float = 28.0
     """where the task is over [m]"""
     scatter: float = 0.0
-    """how far to the right the box may start [m]"""
+    """how far to the right the ball may start [m]"""
     own_measures = {"pushed": pushed}
 
     def systems(self, dimension, dtype):
-        shape = {"type": "box", "size": (1.8, 1.8)}
-        box = Object(name="box", shape=shape, position=(27.0, 0.9), mass=2.0, friction=0.0)
-        return {"box": Objects(build_solids([box], dimension, dtype))}
+        shape = {"type": "ball", "radius": 0.9}
+        ball = Object(name="ball", shape=shape, position=(27.0, 0.9), mass=2.0, friction=0.0)
+        return {"ball": Objects(build_solids([ball], dimension, dtype))}
 
     def start(self, key, world, state):
         if not self.scatter:
             return state
         aside = self.scatter * jax.random.uniform(key)
-        box = state.systems["box"]
-        solids = replace(box.solids, position=box.solids.position.at[0, 0].add(aside))
-        return replace(state, systems={"box": replace(box, solids=solids)})
+        ball = state.systems["ball"]
+        solids = replace(ball.solids, position=ball.solids.position.at[0, 0].add(aside))
+        return replace(state, systems={"ball": replace(ball, solids=solids)})
 
     def begin(self, world, state):
         assert self.placement.left == 20.0
         return {"way": jnp.zeros(()), "steps": jnp.int32(0)}
 
     def accumulate(self, account, world, before, after, action):
-        way = self._x(after) - world.systems["box"].solids.position[0, 0]
+        way = self._x(after) - world.systems["ball"].solids.position[0, 0]
         return {"way": way, "steps": account["steps"] + 1}
 
     def reward(self, account, world, before, after, action):
@@ -358,7 +358,7 @@ class Push(Task):
         return self._x(state) > self.line
 
     def _x(self, state):
-        return state.systems["box"].solids.position[0, 0]
+        return state.systems["ball"].solids.position[0, 0]
 
 
 TASKS["shove"] = Push
@@ -402,12 +402,12 @@ def test_a_plugin_brings_a_task_with_its_own_world(push_task, capsys):
     assert far.measures["pushed"] > 1.5
     assert 1.0 < near.measures["pushed"] < 1.0 + 0.3  # it ends at the line, within a control step
     assert near.measures["travel_velocity"] > far.measures["travel_velocity"] > 0.1  # over the time it took
-    stopped = np.asarray(near.trajectory.systems["box"].position)[:, 0, 0]
-    assert stopped[-1] == stopped[-2] < float(far.trajectory.systems["box"].position[-1, 0, 0])
+    stopped = np.asarray(near.trajectory.systems["ball"].position)[:, 0, 0]
+    assert stopped[-1] == stopped[-2] < float(far.trajectory.systems["ball"].position[-1, 0, 0])
     show_catalog(None, ["push_task"])
     listed = capsys.readouterr().out
-    assert "Push a box along x" in listed
-    assert "How far the box was pushed" in listed
+    assert "Push a ball along x" in listed
+    assert "How far the ball was pushed" in listed
     assert "shove" in str(schema("scene"))
 
 
@@ -416,7 +416,7 @@ def test_what_is_random_at_the_start_hangs_on_the_key(push_task):
 
     scattered = load(push_task(1000.0), ["task.scatter=5.0"], run_plugins=True)
     scenario, _ = scattered.build()
-    starts = [reset(jax.random.key(seed), scenario).world.systems["box"].solids.position for seed in (0, 0, 1)]
+    starts = [reset(jax.random.key(seed), scenario).world.systems["ball"].solids.position for seed in (0, 0, 1)]
     np.testing.assert_array_equal(starts[0], starts[1])
     assert np.abs(starts[0] - starts[2]).max() > 0.01
     outcomes = [simulate(scattered, key=jax.random.key(seed)).measures["pushed"] for seed in (0, 1)]

@@ -418,6 +418,15 @@ def test_episodes_end_by_truncation_after_max_episode_steps(gymnasium):
     assert ends == {name: [[False, False], [False, True]] for name in ends}
 
 
+def test_a_limit_beyond_that_of_the_task_is_not_in_the_spec(gymnasium):
+    """Episodes end as the task says; a lower limit holds, also in what is made of the spec again."""
+    env = gymnasium.make("vsr/Walker-v0", body=BODIES[0], max_episode_steps=STEPS + 5, **SHORT)
+    env.reset(seed=0)
+    assert [env.step(env.action_space.sample())[3] for _ in range(STEPS)] == [False] * (STEPS - 1) + [True]
+    assert env.spec.max_episode_steps == gymnasium.make(env.spec).spec.max_episode_steps == STEPS
+    assert gymnasium.make(env.spec, max_episode_steps=1).spec.max_episode_steps == 1
+
+
 def test_gymnasiums_environments_are_pickled_as_they_are(gymnasium):
     """In the middle of an episode."""
     one = gymnasium.make("vsr/Walker-v0", body=BODIES[0], **SHORT)

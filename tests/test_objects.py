@@ -7,6 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from objects import (
+    SUBSTEP,
+    UNDAMPED,
     body_of,
     box,
     deepest,
@@ -22,6 +24,8 @@ from pydantic import ValidationError
 from vsr.drawing.objects import recorded_solids
 from vsr.physics.contact.convex import form_of
 from vsr.physics.contact.system import ObjectsSeen
+from vsr.physics.contact.voxels import points_on_faces
+from vsr.physics.contract import ContactBody
 from vsr.physics.engine import engine_of
 from vsr.physics.failure import Failure
 from vsr.robot import Body
@@ -164,6 +168,88 @@ def test_a_batch_of_worlds_equals_its_worlds_one_by_one(pushed):
         np.testing.assert_allclose(batch.position[number], alone.position, atol=1e-4)
         np.testing.assert_allclose(together.robots[0].position[number], end.robots[0].position, atol=1e-4)
     assert float(jnp.abs(solids_of(ends[0]).position - solids_of(ends[1]).position).max()) > 0.01
+
+
+SIDES = {"squares": 1 / 1.25, "points": 2.0, "3-D": 4.0}
+"""How heavy a voxel's side is in its middle [kg]: masses of 1 kg at its corners; squares turn, and so yield 2.5 times
+as much."""
+
+
+def ball(name, position, **options):
+    return Object(name=name, shape={"type": "ball", "radius": 1.0}, position=position, **options)
+
+
+@pytest.mark.parametrize(("kind", "bounce"), [*((kind, 0.0) for kind in SIDES), ("points", 0.5)])
+def test_a_ball_meets_the_middle_of_a_side(kind, bounce):
+    """In the step in which a flying voxel meets a ball of 6 kg, which touches no corner: the textbook's speeds."""
+    flies, depth, step = 3.0, 0.003, 3 * SUBSTEP
+    material = UNDAMPED[kind].model_copy(update={"restitution": 0.0})
+    shape = [["a"]] if kind == "3-D" else ("a",)
+    body = body_of(kind, shape).model_copy(update={"materials": {"a": material}})
+    middle = (4.0 + flies * step - depth, *(1.5,) * (body.dimension - 1))
+    world, state = world_with([ball("ball", middle, mass=6.0, restitution=bounce)], (body,), ((0.0,) * body.dimension,))
+    (robot,), (model,) = state.robots, world.robots
+    thrown = robot.velocity + (model.inverse_mass > 0)[..., None] * jnp.zeros(body.dimension).at[0].set(flies)
+    state = replace(state, robots=(replace(robot, velocity=thrown),))
+    before, later = momenta(world, state), mover(world, step)(state)
+    for one, other in zip(before, momenta(world, later), strict=True):
+        np.testing.assert_allclose(other, one, atol=1e-3)
+    vertices = ContactBody(engine_of(model), model, later.robots[0]).vertices
+    on_side = np.asarray(vertices.exists) & (np.asarray(vertices.position)[..., 0] > 2.0)
+    speed = velocity_of(world, later, "ball")
+    parting = speed[0] - np.asarray(vertices.velocity)[on_side, 0].mean()
+    assert parting == pytest.approx(bounce * flies, abs=1e-3)
+    assert speed[0] == pytest.approx((1 + bounce) * SIDES[kind] * flies / (SIDES[kind] + 6.0), abs=1e-3)
+    np.testing.assert_allclose(speed[1:], 0, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "kind", ["points", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("squares", "3-D"))]
+)
+def test_balls_rest_and_roll_on_a_robot_as_on_the_ground(kind):
+    """One falls between two corners of the robot; others slide until they roll, at 2/3 of their speed (5/7 in 3-D)."""
+    aside = (1.5,) if kind == "3-D" else ()
+    body = Body(shape=[["aaaaa"]] if aside else ("aaaaa",), engine="squares" if kind == "squares" else "points")
+    moving = {"mass": 0.5, "friction": 1.0, "velocity": (2.0, *(0.0 for _ in aside), 0.0)}
+    objects = [
+        ball("falls", (64.4, *aside, 4.3), mass=2.0),
+        ball("on_robot", (69.5, *aside, 4.0), **moving),
+        ball("on_ground", (90.0, *aside, 1.0), **moving),
+    ]
+    at = ((60.0, *(0.0 for _ in aside), 0.0),)
+    world, state = world_with(objects, (body,), at, Flat(friction=1.0).build(), GRAVITY)
+    state = mover(world, 1.0)(state)
+    rolls = (5 / 7 if aside else 2 / 3) * 2.0
+    assert velocity_of(world, state, "on_ground")[0] == pytest.approx(rolls, rel=2e-3)
+    assert velocity_of(world, state, "on_robot")[0] == pytest.approx(rolls, rel=0.04)  # soft ground takes some
+    assert place_of(world, state, "on_robot")[-1] == pytest.approx(4.0, abs=0.02)
+    np.testing.assert_allclose(place_of(world, state, "falls"), (64.4, *aside, 4.0), atol=0.02)
+    np.testing.assert_allclose(velocity_of(world, state, "falls"), 0, atol=0.02)
+
+
+def test_points_are_at_the_nearest_face():
+    """Of the unit square and cube: before a face, beyond a corner, at an edge (3-D), and inside."""
+
+    def found(point):
+        dimension = len(point)
+        corner = jnp.array([[float(bits >> axis & 1) for bits in range(2**dimension)] for axis in range(dimension)])
+        leads_out = jnp.ones((2 * dimension, 1), bool)
+        near = points_on_faces(jnp.array(point)[:, None], corner[..., None], leads_out, leads_out)
+        return {
+            number: [np.round(np.asarray(part, float)[..., 0], 5).tolist() for part in face]
+            for number, face in enumerate(near)
+            if np.isfinite(face.distance[0])
+        }
+
+    right, top, up = 1, 3, 5  # faces are numbered by axis, the lower first
+    assert found((0.3, 1.25)) == {top: [0.25, [0, 1], [0.3, 1]]}
+    assert found((1.2, 1.25)) == {}  # a vertex's
+    assert found((0.9, 0.7)) == {right: [pytest.approx(-0.1), [1, 0], pytest.approx([1, 0.7])]}
+    assert found((0.3, 0.6, 1.5)) == {up: [0.5, [0, 0, 1], pytest.approx([0.3, 0.6, 1])]}
+    edge = [pytest.approx(0.5), pytest.approx([0.6, 0, 0.8]), pytest.approx([1, 0.5, 1])]
+    assert found((1.3, 0.5, 1.4)) == {right: edge, up: edge}
+    assert found((1.3, 1.2, 1.4)) == {}
+    assert found((0.5, 0.5, 0.9)) == {up: [pytest.approx(-0.1), [0, 0, 1], [0.5, 0.5, 1]]}
 
 
 @pytest.mark.slow

@@ -32,6 +32,7 @@ OBJECTS = {
         tilt=20.0,
         velocity=(0.0, -3.0),
     ),
+    "pebble": Object(name="pebble", shape={"type": "ball", "radius": 1}, position=(40.4, 1.4), velocity=(-3.0, 0.0)),
     "peg": Object(name="peg", shape={"type": "box", "size": (1, 8)}, position=(47.0, 4.0), fixed=True),
 }
 
@@ -67,6 +68,8 @@ def same(plain, kernel, way):
     ("engine", "names", "terrain", "options"),
     [
         ("points", ("crate",), Flat(), {}),
+        ("points", ("pebble",), Flat(), {}),
+        pytest.param("squares", ("crate", "pebble"), Flat(), {}, marks=pytest.mark.slow),
         pytest.param("squares", ("crate",), Flat(), {"self_contact": True}, marks=pytest.mark.slow),
         pytest.param("points", ("crate", "ball", "stone", "peg"), Flat(), {}, marks=pytest.mark.slow),
         pytest.param("squares", ("stone",), Flat(), {}, marks=pytest.mark.slow),
@@ -78,7 +81,7 @@ def test_the_kernel_does_what_plain_jax_does(engine, names, terrain, options):
     plain, kernel = both(objects, engine, terrain.build(), **options)
     moved = np.abs(np.asarray(solids_of(plain).velocity) - np.array([item.velocity or (0, 0) for item in objects]))
     assert (moved.max((0, 2))[~np.array([item.fixed for item in objects])] > 0.1).all()  # all have met something
-    same(plain, kernel, 1e-4)
+    same(plain, kernel, 2e-4 if "stone" in names else 1e-4)  # a stone that slips off the robot doubles rounding
 
 
 @pytest.mark.slow

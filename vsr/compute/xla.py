@@ -13,7 +13,9 @@ A turn of a loop costs a GPU more than a launch, so `repeat` makes several launc
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 import jax
@@ -24,6 +26,22 @@ from jax.custom_batching import custom_vmap
 from vsr.compute.gradients import gradients_needed
 
 Tree = TypeVar("Tree")
+_in_kernel = ContextVar("_in_kernel", default=False)
+
+
+@contextmanager
+def tracing_a_kernel() -> Iterator[None]:
+    """Functions of a GPU kernel are traced, wherever that may be."""
+    token = _in_kernel.set(True)
+    try:
+        yield
+    finally:
+        _in_kernel.reset(token)
+
+
+def _for_cpu() -> bool:
+    """Whether it is XLA's CPU backend that compiles."""
+    return jax.default_backend() == "cpu" and not _in_kernel.get()
 
 
 def materialize(witness: Array, values: Tree) -> Tree:
@@ -31,7 +49,7 @@ def materialize(witness: Array, values: Tree) -> Tree:
 
     witness: any number that only a running simulation knows, so that the compiler cannot see through this.
     """
-    if gradients_needed() or jax.default_backend() != "cpu":
+    if gradients_needed() or not _for_cpu():
         return values
     # A loop that never runs: no number is both positive and negative, but the compiler must prepare for one.
     number = witness.reshape(-1)[0]
@@ -41,7 +59,7 @@ def materialize(witness: Array, values: Tree) -> Tree:
 
 def iterate(count: int, change: Callable[[Tree], Tree], start: Tree) -> Tree:
     """`change` applied `count` times: on the CPU in a loop, elsewhere one after the other."""
-    if jax.default_backend() == "cpu" and count > 1:
+    if _for_cpu() and count > 1:
         return jax.lax.fori_loop(0, count, lambda _, now: change(now), start)
     for _ in range(count):
         start = change(start)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from functools import partial
 from typing import Any, ClassVar
 
@@ -33,6 +34,16 @@ def space_of(box: Box, count: int | None = None) -> gymnasium.spaces.Box:
     return gymnasium.spaces.Box(box.low, box.high, shape, np.dtype(box.dtype).type)
 
 
+class LimitedSpec(EnvSpec):
+    """A spec with no more steps than its environment has: gymnasium's time limit may be set beyond that."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        limit = getattr(self, name, None) if name == "max_episode_steps" else None
+        if limit is not None:
+            value = limit if value is None else min(value, limit)
+        super().__setattr__(name, value)
+
+
 class WithLimit:
     """The part of an environment that says to gymnasium how many steps its episodes have."""
 
@@ -46,9 +57,13 @@ class WithLimit:
 
     @spec.setter
     def spec(self, given: EnvSpec | None) -> None:
-        self._spec = given
+        self._spec = None
         if given is not None:
-            given.max_episode_steps = self.env.max_steps
+            fields: dict[str, Any] = {
+                one.name: getattr(given, one.name) for one in dataclasses.fields(given) if one.init
+            }
+            fields["max_episode_steps"] = self.env.max_steps
+            self._spec = LimitedSpec(**fields)
 
 
 class SoftRobotEnv(WithLimit, gymnasium.Env):

@@ -18,9 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax.experimental.compilation_cache import compilation_cache
 
+from vsr.compute.implementation import why_plain
 from vsr.experiments.config.problems import UserError
+from vsr.experiments.console import Console, say
 from vsr.experiments.hosts import Launch, join
 from vsr.scene import Physics
 
@@ -42,12 +45,16 @@ def prepare(device: str | None = None, launch: Launch | None = None) -> Any:
     else:  # programs of several processes can only be loaded where all have them
         join(launch)
     try:
-        return jax.devices(device)[0]
+        found = jax.devices(device)[0]
     except (RuntimeError, AssertionError) as error:
         asked = f"--device {device}" if device else f"JAX_PLATFORMS={os.environ.get('JAX_PLATFORMS', '')}"
         reason = (str(error).splitlines() or ["jax found no such device"])[0]
-        hint = "install jax with CUDA (pip install 'vsr[cuda]') or leave it out"
+        hint = "install jax with CUDA (pip install 'jax[cuda12]' or 'jax[cuda13]') or leave it out"
         raise UserError(f"{asked}: it cannot be used: {reason}; {hint}") from None
+    reason = None if found.platform == "cpu" else why_plain(jnp.dtype(jnp.float32))
+    if reason is not None:
+        say(f"This GPU computes in plain JAX, which is slower than kernels: {reason}.", Console(stderr=True))
+    return found
 
 
 def check_implementation(physics: Physics) -> None:

@@ -70,9 +70,9 @@ def _of_equation(equation: Any) -> Operations:
     name, parameters = equation.primitive.name, equation.params
     if name == "cond":
         return max((operations_of(branch) for branch in parameters["branches"]), key=lambda found: found.plain)
-    if name == "pallas_call":
-        inner = operations_of(parameters["jaxpr"])
-        programs = math.prod(size for size in parameters["grid_mapping"].grid if isinstance(size, int))
+    if name == "kernel":
+        inner = operations_of(parameters["kernel"].program)
+        programs = parameters["programs"] * (parameters["worlds"] or 1)
         return Operations(kernels=1.0, in_kernels=programs * inner.plain)
     inside = [value for value in parameters.values() if hasattr(value, "eqns") or hasattr(value, "jaxpr")]
     if inside:

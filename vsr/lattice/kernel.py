@@ -21,11 +21,8 @@ from typing import Any, NamedTuple, Protocol
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jax.experimental import pallas as pl
-from jax.experimental.pallas import triton
 
-from vsr.compute.gpu.fma import with_fma
-from vsr.compute.gpu.ptx import WARP
+from vsr.compute.gpu.language import WARP, kernel_call, load, power_of_two, program_id, store
 from vsr.compute.vector import Vector, minus, plus, times
 from vsr.lattice.grid import Direction, directions, spring_shape
 from vsr.lattice.integrators import FORCE_EVALUATION_OFFSET, NodeState
@@ -40,8 +37,6 @@ LookUp = Callable[[Any, Array], Array]
 """From the place of a table, or of a number, and an index to the entry."""
 Look = Callable[[Array], NodeState]
 """From nodes to their motion as others feel it; without velocities where nothing depends on them."""
-Arithmetic = Callable[[Callable[..., Any]], Callable[..., Any]]
-"""From a function of lanes to the same as the GPU computes it best."""
 
 
 class Neighborhood(Protocol):
@@ -52,9 +47,7 @@ class Neighborhood(Protocol):
         """How many there are."""
         ...
 
-    def force(
-        self, node: Array, moving: NodeState, springs: Any, look_up: LookUp, look: Look, arithmetic: Arithmetic
-    ) -> Vector:
+    def force(self, node: Array, moving: NodeState, springs: Any, look_up: LookUp, look: Look) -> Vector:
         """Of all springs on the nodes of all lanes [N].
 
         node: of each lane; moving: how it moves; springs: the places of what is known of them. One spring after the
@@ -178,20 +171,20 @@ def _launch(
     interpret: bool,
 ) -> NodeState:
     shape, nodes = moving.position[0].shape, neighborhood.nodes
-    lanes = min(MOST_LANES, max(WARP, pl.next_power_of_2(nodes)))
+    lanes = min(MOST_LANES, max(WARP, power_of_two(nodes)))
     before = [part.reshape(-1) for part in jax.tree.leaves(moving)]
     ordered = (
         () if known.order is None else (known.order.node, known.order.count, *map(jnp.ravel, jax.tree.leaves(spare)))
     )
-    compute = partial(_program, neighborhood, len(moving.position), known.places, integrator, by_velocity, interpret)
-    after = pl.pallas_call(
+    compute = partial(_program, neighborhood, len(moving.position), known.places, integrator, by_velocity)
+    after = kernel_call(
         partial(_in_order, compute, nodes, lanes, len(before))
         if ordered
         else partial(_all_nodes, compute, nodes, lanes),
-        grid=(pl.cdiv(nodes, lanes),),
-        out_shape=[jax.ShapeDtypeStruct(part.shape, part.dtype) for part in before],
-        input_output_aliases={2 + index: index for index in range(len(before) if ordered else 0)},
-        compiler_params=triton.CompilerParams(num_warps=lanes // WARP, num_stages=1),
+        programs=-(-nodes // lanes),
+        lanes=lanes,
+        results=before,
+        aliases={2 + index: index for index in range(len(before) if ordered else 0)},
         interpret=interpret,
         name="move_nodes",
     )(*ordered, *before, known.numbers, *known.tables)
@@ -207,16 +200,13 @@ def _in_order(
     compute: Callable[..., None], nodes: int, lanes: int, fields: int, node: Any, count: Any, *references: Any
 ) -> None:
     """A program that moves the nodes that are there, and leaves those that are not; the spare motion comes first."""
-    lane, works = _lanes(nodes, lanes), pl.program_id(0) * lanes < count[0]
-
-    @pl.when(works)
-    def _() -> None:
-        compute(triton.load(node.at[lane]), *references[fields:])
+    lane, works = _lanes(nodes, lanes), program_id() * lanes < count[0]
+    jax.lax.cond(works, lambda: compute(load(node.at[lane]), *references[fields:]), lambda: None)
 
 
 def _lanes(nodes: int, lanes: int) -> Array:
     """Numbers of a program's lanes; those beyond the last node all do what its own lane does."""
-    return jnp.minimum(pl.program_id(0) * lanes + jnp.arange(lanes, dtype=jnp.int32), nodes - 1)
+    return jnp.minimum(program_id() * lanes + jnp.arange(lanes, dtype=jnp.int32), nodes - 1)
 
 
 def _program(
@@ -225,7 +215,6 @@ def _program(
     places: tuple[Any, StepInputs, int],
     integrator: str,
     by_velocity: bool,
-    interpret: bool,
     node: Array,
     *references: Any,
 ) -> None:
@@ -234,33 +223,27 @@ def _program(
     before, (numbers, *tables), after = references[:fields], references[fields:-fields], references[-fields:]
 
     def look_up(place: int, index: Array) -> Array:
-        return numbers[-1 - place] if place < 0 else triton.load(tables[place].at[index])
+        return numbers[-1 - place] if place < 0 else load(tables[place].at[index])
 
-    arithmetic: Arithmetic = (lambda function: function) if interpret else with_fma
     springs, inputs, step_place = places
     step = look_up(step_place, node)
     # Velocities of neighbors are read only where something depends on them.
     wanted = before if by_velocity or FORCE_EVALUATION_OFFSET[integrator] else before[:dimension]
 
     def motion_of(nodes: Array, parts: Sequence[Any]) -> NodeState:
-        values = [triton.load(part.at[nodes]) for part in parts]
+        values = [load(part.at[nodes]) for part in parts]
         return NodeState(tuple(values[:dimension]), tuple(values[dimension:]))
 
     def felt(moving: NodeState) -> NodeState:
-        return (
-            arithmetic(partial(_ahead, FORCE_EVALUATION_OFFSET[integrator]))(moving, step)
-            if FORCE_EVALUATION_OFFSET[integrator]
-            else moving
-        )
+        share = FORCE_EVALUATION_OFFSET[integrator]
+        return _ahead(share, moving, step) if share else moving
 
     own = motion_of(node, before)
-    force = neighborhood.force(
-        node, felt(own), springs, look_up, lambda there: felt(motion_of(there, wanted)), arithmetic
-    )
+    force = neighborhood.force(node, felt(own), springs, look_up, lambda there: felt(motion_of(there, wanted)))
     acts = jax.tree.map(lambda place: look_up(place, node), inputs)
-    moved = arithmetic(partial(_moved, integrator))(force, own, acts, step)
+    moved = _moved(integrator, force, own, acts, step)
     for reference, values in zip(after, jax.tree.leaves(moved), strict=True):
-        triton.store(reference.at[node], values)
+        store(reference.at[node], values)
 
 
 def _ahead(share: float, moving: NodeState, step: Array) -> NodeState:
@@ -299,7 +282,6 @@ class GridNeighborhood:
         springs: SpringNumbers,
         look_up: LookUp,
         look: Look,
-        arithmetic: Arithmetic,
     ) -> Vector:
         """See vsr.lattice.kernel.Neighborhood; the node itself where there is no neighbor, which pulls nothing."""
         place = places_of(node, self.shape)
@@ -309,8 +291,8 @@ class GridNeighborhood:
                 continue
             for end in (0, 1):
                 there, spring = self._across(node, place, direction, end)
-                numbers = [None if part is None else look_up(part[number], spring) for part in springs]
-                force = arithmetic(_pulled)(force, moving, look(there), *numbers)
+                numbers: list[Any] = [None if part is None else look_up(part[number], spring) for part in springs]
+                force = _pulled(force, moving, look(there), *numbers)
         return force
 
     def _across(self, node: Array, place: list[Array], direction: Direction, end: int) -> tuple[Array, Array]:

@@ -311,7 +311,6 @@ def _plainly(
 def _on_chip(
     springs: Any, inputs: StepInputs, step: Array | float, integrator: str, *, interpret: bool
 ) -> Callable[[Carry], NodeState]:
-    # Only here, because importing Pallas takes time.
     from vsr.lattice.kernel import GridNeighborhood, KernelInputs, Launcher, SpringNumbers
 
     launcher = Launcher(

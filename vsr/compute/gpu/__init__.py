@@ -1,1 +1,1 @@
-"""Tools of GPU kernels besides Pallas: fused multiply-adds, PTX instructions, shared memory."""
+"""GPU kernels: their language, their text as CUDA C and its compiler, their launch, and an interpreter."""

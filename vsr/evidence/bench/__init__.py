@@ -39,5 +39,8 @@ class BenchOptions:
     json_file: Annotated[
         str | None, Option("Write the metrics as JSON, after every scene.", "--json", metavar="FILE")
     ] = None
+    against: Annotated[
+        str | None, Option("Print times as multiples of those in this file of --json.", metavar="FILE.json")
+    ] = None
     plot: Annotated[str | None, Option("Draw how cost grows (growth, all).", metavar=PICTURE)] = None
     device: Device = None

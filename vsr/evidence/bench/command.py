@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from vsr.compute.implementation import chosen
@@ -22,6 +24,7 @@ def bench(options: BenchOptions, suites: Mapping[str, Sequence[Benchmark]] | Non
     """Run suites; the JSON file is whole after every scene. suites: other scenes than those of SUITES."""
     wanted = _requested(options, suites or _shipped(options.suite))
     target = None if options.json_file is None else target_file("--json", options.json_file)
+    earlier = None if options.against is None else _stored(options.against)
     figure = None if options.plot is None else target_file("--plot", options.plot, FORMATS)
     prepare(options.device)
     _check_implementation(options)
@@ -41,12 +44,50 @@ def bench(options: BenchOptions, suites: Mapping[str, Sequence[Benchmark]] | Non
             metrics = {"scene": scene.name, **scene.measure(settings)}
             report[suite].append(metrics)
             show_pairs(None, scene.rows(metrics))
+            if earlier is not None:
+                show_pairs(None, _compared(metrics, earlier.get(_key(suite, metrics))))
             if target is not None:
                 write_json(target, {**report, "scenes_left": len(wanted) - number})
     if figure is not None:
         from vsr.evidence.bench.growth import plot_growth
 
         plot_growth(report["growth"], f"How cost grows {title}", figure)
+
+
+def _stored(file: str) -> dict[tuple[Any, ...], Any]:
+    """What `--json` wrote before, by scene; raises UserError if this is no such file."""
+    try:
+        report = json.loads(Path(file).read_text())
+        return {_key(suite, scene): scene for suite in SUITES for scene in report.get(suite, ())}
+    except OSError as error:
+        raise UserError(f"--against {file}: {error.strerror or error}") from None
+    except (ValueError, AttributeError, KeyError, TypeError):
+        raise UserError(f"--against {file}: this is not what vsr bench --json writes") from None
+
+
+def _key(suite: str, metrics: Mapping[str, Any]) -> tuple[Any, ...]:
+    return suite, metrics["scene"], metrics.get("robots")
+
+
+def _compared(metrics: Mapping[str, Any], earlier: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    """Rows of all times that both have."""
+    if earlier is None:
+        return [("", "not in the earlier file")]
+    before = dict(_times(earlier))
+    return [
+        (f"  {name}".rstrip("_s"), f"{before[name]:.4g} s before, {now:.4g} s now: {now / before[name]:.3f} times")
+        for name, now in _times(metrics)
+        if before.get(name)
+    ]
+
+
+def _times(metrics: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, float]]:
+    """Medians and times of compiling, wherever they are."""
+    for name, value in metrics.items():
+        if isinstance(value, Mapping):
+            yield from _times(value, f"{within}{name} ")
+        elif name in ("median_s", "compile_s", "first_s", "second_s") and isinstance(value, int | float):
+            yield within + name, float(value)
 
 
 def _shipped(suite: str) -> dict[str, Sequence[Benchmark]]:

@@ -291,9 +291,13 @@ class RunFolder:
 
     def _write_archive(self, searches: tuple[Any, ...]) -> None:
         """The archives or fronts of all seeds, where the search has them."""
-        archives = [self.experiment.search.summary(search).archive for search in searches]
-        if archives[0] is not None:
-            save_arrays(self.path / ARCHIVE, archives, self._label)
+        import jax  # which readers of runs do without
+
+        def archive_of(search: Any) -> Any:
+            return self.experiment.search.summary(search).archive
+
+        if jax.eval_shape(archive_of, searches[0]) is not None:
+            save_arrays(self.path / ARCHIVE, [jax.jit(archive_of)(search) for search in searches], self._label)
 
     def _write_best(self, stats: GenerationStats) -> None:
         sessions = read_meta(self.path)[0]["sessions"]

@@ -22,8 +22,8 @@ from vsr.physics.contact.convex import Placed, place
 from vsr.physics.contact.lattices import Lattice, nodes_of, pushed_by
 from vsr.physics.contact.narrowphase import (
     bodies_in_blocks,
+    bodies_in_voxels,
     bodies_on_ground,
-    corners_in_voxels,
     corners_of_ground_in_bodies,
     corners_of_ground_in_voxels,
     has_body_contacts,
@@ -36,13 +36,13 @@ from vsr.physics.contact.narrowphase import (
 from vsr.physics.contact.solids import Solids, SolidState, flown, pushed
 from vsr.physics.contact.solver import Contact, Counts, Impulse, no_impulse, solve
 from vsr.physics.contact.vectors import look_up, one_hot, summed, widened
-from vsr.physics.contact.voxels import ground_corners
+from vsr.physics.contact.voxels import faces, ground_corners
 from vsr.physics.contract import ContactBody
 
 ITERATIONS = 3
 """Of all contacts with rigid bodies and blocks in a step."""
 PASSES = {"corners": 1, "vertices": 1, "blocks": 1}
-"""In each iteration: of corners of rigid bodies in voxels, of vertices in rigid bodies, of vertices in blocks of
+"""In each iteration: of rigid bodies in voxels, of vertices in rigid bodies, of vertices in blocks of
 ground."""
 PASSES_OF_BODIES = {2: 3, 3: 6}
 """In each iteration, of rigid bodies with each other and the ground, by dimension: four places of a face share an
@@ -151,8 +151,7 @@ def _with_bodies(
         bodies, rounds = solids.bodies(state), solids.shapes.round
         if lists:
             contacts["bodies"] = together(list(lists.values()))
-        if len(solids.flat):
-            contacts["corners"] = corners_in_voxels(nodes, lattice, bodies, placed, solids.flat)
+        contacts["corners"] = bodies_in_voxels(nodes, lattice, bodies, placed, rounds)
         contacts["vertices"] = vertices_in_bodies(nodes, lattice, bodies, placed, rounds)
     terrain = environment.terrain
     if terrain is not None and terrain.blocks is not None:
@@ -206,6 +205,12 @@ def rigid_contacts(
     return found
 
 
+def places_in_voxels(solids: Solids) -> int:
+    """Corners of rigid bodies that may be in voxels, and faces that round ones may touch."""
+    shapes = solids.shapes
+    return len(solids.flat) * shapes.corner.shape[1] + sum(shapes.round) * len(faces(shapes.dimension))
+
+
 def slots(solids: Solids, vertices: int) -> dict[str, tuple[int, ...]]:
     """How many contacts each list and table has whose impulses are kept; vertices: of all robots."""
     shapes, free = solids.shapes, solids.free
@@ -220,7 +225,7 @@ def slots(solids: Solids, vertices: int) -> dict[str, tuple[int, ...]]:
         "flat in blocks": ((len(free) - rounds) * corners,),
         "round in blocks": (4 * rounds,),
         "ground corners": (2 * len(free),),
-        "corners": (len(solids.flat) * corners,),
+        "corners": (places_in_voxels(solids),),
         "vertices": (solids.count, vertices),
     }
 

@@ -10,7 +10,7 @@ from jax import Array
 
 from vsr.physics.contact.bodies import Nodes
 from vsr.physics.contact.vectors import look_up, summed
-from vsr.physics.contact.voxels import at_surface, outward
+from vsr.physics.contact.voxels import at_surface, outer, outward
 from vsr.physics.contract import ContactBody, Vertices
 
 
@@ -23,6 +23,8 @@ class Lattice:
     """of every cell's corners among the vertices, flattened, (corners, c)"""
     leads_out: Array
     """True for faces that lead to the outside, (faces, c)"""
+    outer: Array
+    """True for faces across which there is no voxel, (faces, c)"""
     present: Array
     """True where there is a voxel, c"""
     at_surface: Array
@@ -39,12 +41,13 @@ def lattice_of(robot: ContactBody) -> Lattice:
     corner_vertices = robot.engine.vertex_indices(model)
     vertices = robot.vertices.exists.size
     present = model.present > 0
-    outer = at_surface(model.present) & present
+    corners_outside = at_surface(model.present) & present
     # Places of absent cells mean nothing; they must not mark a vertex.
-    marked = jnp.zeros(vertices, bool).at[corner_vertices.reshape(-1)].max(outer.reshape(-1))
+    marked = jnp.zeros(vertices, bool).at[corner_vertices.reshape(-1)].max(corners_outside.reshape(-1))
     return Lattice(
         corner_vertices=corner_vertices,
         leads_out=outward(model.present) & present,
+        outer=outer(model.present),
         present=present,
         at_surface=marked,
         side=jnp.broadcast_to(model.voxel_side, present.shape),
@@ -81,6 +84,7 @@ def joined(lattices: tuple[Lattice, ...]) -> Lattice:
     return Lattice(
         corner_vertices=jnp.concatenate(corner_vertices, 1),
         leads_out=jnp.concatenate([_row(lattice.leads_out) for lattice in lattices], 1),
+        outer=jnp.concatenate([_row(lattice.outer) for lattice in lattices], 1),
         present=jnp.concatenate([lattice.present.reshape(-1) for lattice in lattices]),
         at_surface=jnp.concatenate([lattice.at_surface for lattice in lattices]),
         side=jnp.concatenate([lattice.side.reshape(-1) for lattice in lattices]),

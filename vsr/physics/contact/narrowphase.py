@@ -19,7 +19,7 @@ from vsr.physics.contact.lattices import Lattice, outward_of
 from vsr.physics.contact.pairs import Manifold, flat_pairs, round_pairs
 from vsr.physics.contact.solver import Contact
 from vsr.physics.contact.vectors import beside, largest, look_up, one_hot
-from vsr.physics.contact.voxels import point_in_voxel, points_in_blocks, weights_at
+from vsr.physics.contact.voxels import point_in_voxel, points_in_blocks, points_on_faces, weights_at
 from vsr.terrain import Blocks
 from vsr.terrain.base import AnyTerrain
 
@@ -85,18 +85,20 @@ def _in_voxels(
     return materialize(point, _InVoxels(found.normal, -found.distance, touches, index, weight))
 
 
-def corners_in_voxels(nodes: Nodes, lattice: Lattice, bodies: Bodies, placed: Placed, flat: np.ndarray) -> Contact:
-    """Corners of rigid bodies in voxels of robots, one voxel for each; flat: numbers of bodies that have corners."""
-    point, number = _corners(placed, flat)
-    everywhere = look_up(nodes.position, lattice.corner_vertices, 1)[:, :, None]
-    outward = point - placed.center[:, number]
-    point, everywhere, outward = materialize(point, (point, everywhere, outward))
-    inside = point_in_voxel(
-        point[:, :, None], everywhere, lattice.leads_out[:, None], outward[:, :, None], MARGIN * lattice.side
+def bodies_in_voxels(
+    nodes: Nodes, lattice: Lattice, bodies: Bodies, placed: Placed, rounds: tuple[bool, ...]
+) -> Contact:
+    """Corners of rigid bodies in voxels of robots, one voxel for each, and round ones on faces of voxels."""
+    groups, is_round = [], np.array(rounds, bool)
+    if not is_round.all():
+        groups.append(_corners_in_voxels(nodes, lattice, placed, np.flatnonzero(~is_round)))
+    if is_round.any():
+        groups.append(_rounds_on_voxels(nodes, lattice, placed, np.flatnonzero(is_round)))
+    levers, numbers, parts = zip(*groups, strict=True)
+    number = np.concatenate(numbers)
+    found = _InVoxels(
+        *(jnp.concatenate(each, axis) for each, axis in zip(zip(*parts, strict=True), (1, 0, 0, 1, 1), strict=True))
     )
-    nearest = jnp.where(inside.is_inside & lattice.present, inside.distance, -jnp.inf)
-    depth, cell = largest(materialize(point, nearest), 1)
-    found = _in_voxels(point, nodes, lattice, cell, depth > -jnp.inf, outward)
     return Contact(
         normal=found.normal,
         depth=found.depth,
@@ -107,9 +109,49 @@ def corners_in_voxels(nodes: Nodes, lattice: Lattice, bodies: Bodies, placed: Pl
             nodes,
             bodies,
             weight=-found.among(nodes.count),
-            first=BodySide(outward, tuple(number.tolist())),
+            first=BodySide(jnp.concatenate(levers, 1), tuple(number.tolist())),
         ),
     )
+
+
+def _corners_in_voxels(
+    nodes: Nodes, lattice: Lattice, placed: Placed, flat: np.ndarray
+) -> tuple[Array, np.ndarray, _InVoxels]:
+    """Levers (dimension, m), numbers of the bodies (m,), and places; flat: numbers of bodies that have corners."""
+    point, number = _corners(placed, flat)
+    everywhere = look_up(nodes.position, lattice.corner_vertices, 1)[:, :, None]
+    outward = point - placed.center[:, number]
+    point, everywhere, outward = materialize(point, (point, everywhere, outward))
+    inside = point_in_voxel(
+        point[:, :, None], everywhere, lattice.leads_out[:, None], outward[:, :, None], MARGIN * lattice.side
+    )
+    nearest = jnp.where(inside.is_inside & lattice.present, inside.distance, -jnp.inf)
+    depth, cell = largest(materialize(point, nearest), 1)
+    return outward, number, _in_voxels(point, nodes, lattice, cell, depth > -jnp.inf, outward)
+
+
+def _rounds_on_voxels(
+    nodes: Nodes, lattice: Lattice, placed: Placed, rounds: np.ndarray
+) -> tuple[Array, np.ndarray, _InVoxels]:
+    """The same of round bodies, by their numbers: the nearest of all left sides of voxels, of all right ones, and so
+    on, so that a body that lies in a notch or between two robots touches both."""
+    center, everywhere = placed.center[:, rounds], look_up(nodes.position, lattice.corner_vertices, 1)[:, :, None]
+    center, everywhere = materialize(center, (center, everywhere))
+    near = points_on_faces(center[:, :, None], everywhere, lattice.leads_out[:, None], lattice.outer[:, None])
+    gaps, ways, places, cells = [], [], [], []
+    for face in near:
+        closest, cell = largest(materialize(center, jnp.where(lattice.present, -face.distance, -jnp.inf)), 1)
+        gaps.append(-closest)
+        ways.append(jnp.take_along_axis(face.normal, cell[None, :, None], 2)[:, :, 0])
+        places.append(jnp.take_along_axis(face.place, cell[None, :, None], 2)[:, :, 0])
+        cells.append(cell)
+    number = np.tile(rounds, len(near))
+    depth, cell = placed.radius[number] - jnp.concatenate(gaps), jnp.concatenate(cells)
+    place, index = jnp.concatenate(places, 1), look_up(lattice.corner_vertices, cell, 1)
+    place, index, corner = materialize(center, (place, index, look_up(nodes.position, index, 1)))
+    touches = depth > 0
+    found = _InVoxels(jnp.concatenate(ways, 1), jnp.where(touches, depth, 0), touches, index, weights_at(place, corner))
+    return place - placed.center[:, number], number, materialize(center, found)
 
 
 def _corners(placed: Placed, chosen: np.ndarray) -> tuple[Array, np.ndarray]:

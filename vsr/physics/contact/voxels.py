@@ -17,7 +17,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.physics.contact.vectors import cross, dot, look_up, looks_along
+from vsr.physics.contact.vectors import cross, dot, largest, look_up, looks_along
 from vsr.robot.corners import corner_steps
 from vsr.terrain import Blocks
 from vsr.terrain.base import AnyTerrain
@@ -66,12 +66,16 @@ def outward(present: Array) -> Array:
     return jnp.stack([(_beyond(depth, face) < depth) for face in faces(dimension)])
 
 
+def outer(present: Array) -> Array:
+    """True for faces of voxels across which there is none, (faces, *cells)."""
+    return jnp.stack([(present > 0) & (_beyond(present, face) == 0) for face in faces(present.ndim)])
+
+
 def at_surface(present: Array) -> Array:
     """True for corners of voxels that are on an outer face, (corners, *cells)."""
     dimension = present.ndim
     found = [jnp.zeros(present.shape, bool)] * 2**dimension
-    for face in faces(dimension):
-        bare = (present > 0) & (_beyond(present, face) == 0)
+    for face, bare in zip(faces(dimension), outer(present), strict=True):
         for corner in face.corners:
             found[corner] = found[corner] | bare
     return jnp.stack(found)
@@ -138,6 +142,71 @@ def point_in_voxel(
     assert nearest is not None
     found = jnp.isfinite(least)
     return Inside(jnp.where(found, least, 0), nearest, inside & found)
+
+
+class OnFace(NamedTuple):
+    """Points over one face of voxels each; m stands for their axes."""
+
+    distance: Array
+    """from the face, negative in the voxel, infinite where another face or a corner is nearer [m], m"""
+    normal: Array
+    """from the place on the face to the point, or out of the voxel that the point is in, (dimension, m)"""
+    place: Array
+    """on the face, nearest to the point [m], (dimension, m)"""
+
+
+def points_on_faces(point: Array, corner: Array, leads_out: Array, is_outer: Array) -> list[OnFace]:
+    """How near points (dimension, m) are to each face of voxels (dimension, corners, m); both flags: (faces, m).
+
+    In front of an outer face its inner part counts, in 3-D with its edges; corners are vertices, which are found
+    otherwise. A point in the voxel is only at the nearest face that leads out.
+    """
+    planes = face_planes(corner)
+    heights = [dot(point - middle, normal) for middle, normal in planes]
+    below = [jnp.where(counts, height, -jnp.inf) for counts, height in zip(leads_out, heights, strict=True)]
+    least, inside = largest(jnp.stack(below), 0)[0], largest(jnp.stack(heights), 0)[0] < 0
+    found = []
+    for number, face in enumerate(faces(point.shape[0])):
+        (_, normal), height = planes[number], heights[number]
+        normal = jnp.broadcast_to(normal, (point.shape[0], *height.shape))
+        distance, way, place = _in_front(
+            point, [corner[:, end] for end in face.corners], height, normal, point - height * normal
+        )
+        distance = jnp.where(is_outer[number] & (height > 0), distance, jnp.inf)
+        here = inside & leads_out[number] & (height == least)
+        found.append(
+            OnFace(
+                jnp.where(here, height, distance),
+                jnp.where(here, normal, way),
+                jnp.where(here, point - height * normal, place),
+            )
+        )
+    return found
+
+
+def _in_front(point: Array, ends: list[Array], height: Array, normal: Array, foot: Array) -> tuple[Array, Array, Array]:
+    """Distance [m], m, direction, and place [m], (dimension, m) each, of points before faces; ends: of the face."""
+    if len(ends) == 2:
+        along, length = _along(point, *ends)
+        return jnp.where((along > 0) & (along < length), height, jnp.inf), normal, foot
+    round_it = [(ends[one], ends[other]) for one, other in ((0, 1), (1, 3), (3, 2), (2, 0))]
+    within = [dot(cross(end - begin, normal), foot - begin) < 0 for begin, end in round_it]
+    upon = within[0] & within[1] & within[2] & within[3]
+    distance, way, place = jnp.where(upon, height, jnp.inf), normal, foot
+    for begin, end in round_it:
+        along, length = _along(point, begin, end)
+        at = begin + along / jnp.maximum(length, 1e-20) * (end - begin)
+        away = point - at
+        gap = jnp.sqrt(jnp.maximum(dot(away, away), 1e-20))
+        nearer = ~upon & (along > 0) & (along < length) & (gap < distance)
+        distance, way, place = (jnp.where(nearer, *both) for both in ((gap, distance), (away / gap, way), (at, place)))
+    return distance, way, place
+
+
+def _along(point: Array, begin: Array, end: Array) -> tuple[Array, Array]:
+    """How far points are along edges, and how long these are, times the length [m²]."""
+    way = end - begin
+    return dot(point - begin, way), dot(way, way)
 
 
 def weights_at(point: Array, corner: Array) -> Array:

@@ -7,7 +7,9 @@ that two voxels share is pushed twice. Arrays of corners are (4, ...), numbered 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -84,9 +86,9 @@ def touch(
     crossed = _cross_each_other(point, ends[0], quad, along) | _cross_each_other(point, ends[1], quad, along)
     distance = jnp.where(crossed & (outer > 0), distance, jnp.inf)
     outward = along[1] / size, -along[0] / size
-    distance, outward, inside = materialize(point[0], (distance, outward, allowed & _inside(point, quad)))
+    distance, outward, within = materialize(point[0], (distance, outward, allowed & inside(point, quad)))
     depth = distance.min(0)
-    hit = inside & jnp.isfinite(depth)
+    hit = within & jnp.isfinite(depth)
     turn = jnp.where(distance == depth, _by(TURNS, depth.ndim), len(TURNS))
     chosen = ((turn == turn.min(0)) & hit).astype(depth.dtype)
     normal = tuple((chosen * part).sum(0) for part in outward)
@@ -126,7 +128,7 @@ def _cross_each_other(p: Vector, q: Vector, a: Vector, other: Vector) -> Array:
     return crossing & (jnp.abs(size) >= PARALLEL)
 
 
-def _inside(point: Vector, quad: Vector) -> Array:
+def inside(point: Vector, quad: Vector) -> Array:
     """Whether a point is in one of the two triangles left and right of a voxel's falling diagonal; quad: (4, ...)."""
     low_left, low_right, high_right, high_left = (minus(tuple(part[k] for part in quad), point) for k in range(4))
     diagonal = cross(low_right, high_left)
@@ -165,8 +167,8 @@ def _may_touch(boxes: Boxes, often: Array) -> Array:
 def any_inside(boxes: Boxes, often: Array) -> Array:
     """Whether some corner is in a voxel that it may touch, of any robot of a batch, ()."""
     quad = tuple(_round(part)[:, None, None] for part in boxes.corner)
-    inside = _inside(tuple(part[:, :, None] for part in boxes.corner), quad)
-    return (inside & _may_touch(boxes, often)).any()
+    within = inside(tuple(part[:, :, None] for part in boxes.corner), quad)
+    return (within & _may_touch(boxes, often)).any()
 
 
 def _round(corners: Array) -> Array:
@@ -187,16 +189,20 @@ def bounds(boxes: Boxes) -> tuple[Vector, Vector]:
     return tuple(part.min(0) for part in boxes.corner), tuple(part.max(0) for part in boxes.corner)
 
 
+CodeAt = Callable[[Array, Array], Array]
+"""From numbers of rows and columns of ground to the codes of its cells (vsr.physics.evogym.model.code_at)."""
+
+
 def with_ground(boxes: Boxes, ground: GroundCells, origin: Vector) -> Vector:
     """Forces on the corners of voxels, (4, b), from cells of ground; origin: cell at which coordinates are 0."""
-    first = _corners_in_ground(boxes, ground, origin)
-    return plus(first, _ground_in_boxes(boxes, ground, origin))
+    first = corners_in_ground(boxes, partial(code_at, ground), origin)
+    return plus(first, _ground_in_boxes(boxes, partial(code_at, ground), origin))
 
 
-def _corners_in_ground(boxes: Boxes, ground: GroundCells, origin: Vector) -> Vector:
+def corners_in_ground(boxes: Boxes, code_at: CodeAt, origin: Vector) -> Vector:
     """Of corners that are in a cell of ground."""
     column, row = materialize(boxes.corner[0], tuple(jnp.floor(part / SIDE) for part in boxes.corner))
-    code = code_at(ground, row + origin[1], column + origin[0])
+    code = code_at(row + origin[1], column + origin[0])
     right, up = (_by(part, column.ndim) for part in ((0, 1, 1, 0), (0, 0, 1, 1)))
     quad = SIDE * (column + right), SIDE * (row + up)
     (code,) = materialize(boxes.corner[0], (code,))
@@ -210,26 +216,59 @@ def _by(values: tuple[int, ...], ndim: int) -> Array:
     return jnp.array(values, jnp.float32).reshape(-1, *(1,) * ndim)
 
 
-def _ground_in_boxes(boxes: Boxes, ground: GroundCells, origin: Vector) -> Vector:
+def _ground_in_boxes(boxes: Boxes, code_at: CodeAt, origin: Vector) -> Vector:
     """Of voxels that have a corner of the ground in them. A voxel reaches no farther than the four corners of the cell
     that its middle is in."""
-    dtype = boxes.corner[0].dtype
-    cell = tuple(jnp.floor(part.mean(0) / SIDE) for part in boxes.corner)
+    dtype, ndim = boxes.corner[0].dtype, boxes.surface.ndim
     # Axes: corner of the ground's lattice (4), the cell of ground that it is a corner of (4), voxels.
-    ndim = cell[0].ndim
-    right, up = (_by(part, ndim).astype(dtype) for part in ((0, -1, -1, 0), (0, 0, -1, -1)))
-    column = (cell[0] + _by((0, 1, 1, 0), ndim).astype(dtype))[:, None]
-    row = (cell[1] + _by((0, 0, 1, 1), ndim).astype(dtype))[:, None]
-    code = code_at(ground, row + up + origin[1], column + right + origin[0])
+    corner = tuple(_by(part, ndim).astype(dtype)[:, None] for part in ((0, 1, 1, 0), (0, 0, 1, 1)))
+    beside = tuple(_by(part, ndim).astype(dtype) for part in ((0, -1, -1, 0), (0, 0, -1, -1)))
+    return on_boxes(boxes, corner_of_ground(boxes, code_at, origin, corner, beside))
+
+
+class GroundCorner(NamedTuple):
+    """Corners of the ground's lattice as cells of ground have them, beside voxels; one each, or axes of them before."""
+
+    point: Vector
+    ends: tuple[Vector, Vector]
+    """of the cell's edges that leave them"""
+    allowed: Array
+    """whether there is such a cell, and the voxel has an outer edge"""
+
+
+def corner_of_ground(
+    boxes: Boxes, code_at: CodeAt, origin: Vector, corner: tuple[Any, Any], beside: tuple[Any, Any]
+) -> GroundCorner:
+    """corner: steps from the cell that a voxel's middle is in; beside: steps from there to the cell of ground."""
+    cell = tuple(jnp.floor(part.mean(0) / SIDE) for part in boxes.corner)
+    (right, up), (column, row) = beside, plus(cell, corner)
+    code = code_at(row + up + origin[1], column + right + origin[0])
     point = tuple(jnp.broadcast_to(SIDE * part, code.shape) for part in (column, row))
     point, code = materialize(boxes.corner[0], (point, code))
     # From there the cell's own edges lead away from its neighbors.
     ends = (SIDE * (column + 1 + 2 * right), point[1]), (point[0], SIDE * (row + 1 + 2 * up))
-    still = tuple(jnp.zeros_like(part) for part in point)
-    quad, quad_speed = (tuple(_round(part)[:, None, None] for part in vector) for vector in (boxes.corner, boxes.drift))
-    outer = boxes.outer[:, None, None]
-    touched = touch(point, ends, still, quad, quad_speed, outer, (code > 16) & boxes.surface)
-    return tuple(_round(part.sum((1, 2))) for part in touched.quad)
+    return GroundCorner(point, ends, (code > 16) & boxes.surface)
+
+
+def on_boxes(boxes: Boxes, corner: GroundCorner) -> Vector:
+    """What corners of the ground do to the corners of voxels, (4, b)."""
+    ndim = corner.allowed.ndim
+    quad, quad_speed = (_beside(in_ring(vector), ndim) for vector in (boxes.corner, boxes.drift))
+    outer = _beside((boxes.outer,), ndim)[0]
+    still = tuple(jnp.zeros_like(part) for part in corner.point)
+    touched = touch(corner.point, corner.ends, still, quad, quad_speed, outer, corner.allowed)
+    further = tuple(range(1, 1 + ndim - boxes.surface.ndim))
+    return in_ring(tuple(part.sum(further) for part in touched.quad))
+
+
+def _beside(vector: Vector, ndim: int) -> Vector:
+    """Of voxels, (4, b), with room for further axes after the first."""
+    return tuple(part[(slice(None), *(None,) * (ndim + 1 - part.ndim))] for part in vector)
+
+
+def in_ring(corners: Vector) -> Vector:
+    """Corners by their bits in the order of RING, or back, (4, ...)."""
+    return tuple(map(_round, corners))
 
 
 def with_line(boxes: Boxes, environment: Environment, origin: Vector) -> Vector:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.compute.implementation import Implementation
+from vsr.compute.implementation import KERNELS, Implementation, chosen
 from vsr.compute.vector import rotation_by, turn
 from vsr.environment import Environment
 from vsr.environment.model import as_exact
@@ -138,10 +139,17 @@ class EvogymEngine(Engine):
         count: int,
         implementation: Implementation = "auto",
     ) -> tuple[EvogymState, Telemetry]:
-        if implementation not in ("auto", "xla"):
-            raise ValueError(f"'{implementation}' cannot run: evogym has only one implementation; use 'auto' or 'xla'")
+        if implementation == "differentiable":
+            raise ValueError("'differentiable' cannot run: evogym has no gradients; use 'auto' or 'xla'")
+        line = "the kernel knows ground of cells, and this is a line" if model.ground is None else None
+        name = chosen(implementation, model.present.dtype, line)
         environment = as_exact(environment, model.present.dtype)
-        move = batched_advance(substep, count)
+        if name in KERNELS:
+            from vsr.physics.evogym.kernel import advance
+
+            move = partial(advance, substep=substep, count=count, interpret=name == "interpreted")
+        else:
+            move = batched_advance(substep, count)
 
         def interval(state: EvogymState, control: Array) -> tuple[EvogymState, Telemetry]:
             state = move(model, environment, state, control)

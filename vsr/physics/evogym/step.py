@@ -87,24 +87,29 @@ def _advance(
         *(leaf.shape[leaf.ndim - batch_axes :] for leaf in jax.tree.leaves((model, environment, state, control)))
     )
     models = (model, *(one.body for one in model.objects))
-    setting = _setting(models, environment, state, control, batch)
+    setting = setting_of(models, environment, state, control, batch)
 
     def body(_: int, now: tuple[Motion, Array]) -> tuple[Motion, Array]:
         motion, unstable = now
         boxes = materialize(motion.position[0], _boxes(setting, motion))
         force = _contact(setting, boxes)
-        contact_overflow = contact.overlapping_pairs(boxes, setting.bodies.owner) > _outer_voxels(setting.bodies)
+        contact_overflow = contact.overlapping_pairs(boxes, setting.bodies.owner) > outer_voxels(setting.bodies)
         return _moved(setting, motion, force, substep), unstable | contact_overflow
 
-    start = _together(models, (state, *state.objects), setting.shift, batch), jnp.broadcast_to(state.unstable, batch)
+    start = together(models, (state, *state.objects), setting.shift, batch), jnp.broadcast_to(state.unstable, batch)
     motion, unstable = jax.lax.fori_loop(0, count, body, start)
-    vectors = plus(motion.position, setting.shift), motion.velocity, motion.drift
+    return separated(models, motion, setting.shift, unstable)
+
+
+def separated(models: tuple[EvogymModel, ...], motion: Motion, shift: Vector, unstable: Array) -> EvogymState:
+    """The robot and the objects, in the coordinates of the world."""
+    vectors = plus(motion.position, shift), motion.velocity, motion.drift
     position, velocity, drift = (apart(join(vector, COMPONENTS), models) for vector in vectors)
     robot, *objects = zip(position, velocity, drift, strict=True)
     return EvogymState(*robot, unstable=unstable, objects=tuple(Moving(*one) for one in objects))
 
 
-def _setting(
+def setting_of(
     models: tuple[EvogymModel, ...],
     environment: Environment,
     state: EvogymState,
@@ -131,7 +136,7 @@ def _setting(
     )
 
 
-def _together(
+def together(
     models: tuple[EvogymModel, ...], states: tuple[EvogymState | Moving, ...], shift: Vector, batch: tuple[int, ...]
 ) -> Motion:
     """All bodies in the coordinates of the steps."""
@@ -143,7 +148,7 @@ def _together(
     return Motion(minus(of_all("position"), shift), of_all("velocity"), of_all("drift"))
 
 
-def _outer_voxels(bodies: Joint) -> Array:
+def outer_voxels(bodies: Joint) -> Array:
     """How many voxels of the robot have an outer edge, ()."""
     mine = (bodies.owner == 0).reshape(*bodies.owner.shape, *(1,) * (bodies.outer.ndim - 3))
     return ((bodies.outer.max(0) > 0) & mine).sum((0, 1))
@@ -223,7 +228,7 @@ def _moved(setting: Setting, motion: Motion, force: Vector, substep: float) -> M
         total = plus(plus(spring, force), times(-DRAG, velocity))
         total = total[0], total[1] - environment.gravity
         if height is not None:
-            total = plus(total, _floor(position[1] + height, velocity[0]))
+            total = plus(total, floor_force(position[1] + height, velocity[0]))
         return materialize(witness, times(bodies.inverse_mass, total))
 
     position, velocity = _runge_kutta(acceleration, motion.position, motion.velocity, substep)
@@ -233,7 +238,7 @@ def _moved(setting: Setting, motion: Motion, force: Vector, substep: float) -> M
     return materialize(witness, Motion(position, velocity, drift))
 
 
-def _floor(height: Array, speed: Array) -> Vector:
+def floor_force(height: Array, speed: Array) -> Vector:
     """Of the floor below all worlds of EvoGym."""
     strength = FLOOR * jnp.maximum(-height, 0)
     return -FLOOR_FRICTION * strength * jnp.tanh(FRICTION_SCALE * strength * speed), strength

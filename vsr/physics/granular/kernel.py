@@ -10,7 +10,6 @@ Worlds of a batch are an axis of the launch's grid. What robots and free bodies 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -18,11 +17,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jax.experimental import pallas as pl
-from jax.experimental.pallas import triton
 
-from vsr.compute.gpu.fma import with_fma
-from vsr.compute.gpu.ptx import WARP
+from vsr.compute.gpu.language import WARP, Table, kernel_call, load, power_of_two, program_id, store
 from vsr.compute.vector import Vector, dot, join, minus, plus, split, times
 from vsr.environment.surfaces import combined_friction
 from vsr.physics.granular.bodies import moment
@@ -245,7 +241,7 @@ def _outside(encounter: Encounter, robots: tuple[Vector, ...], now: _Now) -> tup
 def _launch(grains: GrainModel, known: _Fixed, now: _Now, outside: _Outside, plan: _Plan) -> tuple[_Now, _Moved | None]:
     # Of the model the program itself uses only what is static; its numbers are among those known.
     bare = replace(grains, **dict.fromkeys(("start", "radius", "mass", "friction", "bodies")))
-    lanes = LANES if not plan.interpret else max(WARP, min(1024, pl.next_power_of_2(plan.count)))
+    lanes = LANES if not plan.interpret else max(WARP, min(1024, power_of_two(plan.count)))
     kept, changing = (now.impulse, now.rolling, now.body_impulse), (now.velocity, now.spin)
     moved = _Moved(known.position, known.position, known.spin) if plan.last else None
     inputs, places = jax.tree.flatten((kept, changing, known, outside))
@@ -263,12 +259,12 @@ def _launch(grains: GrainModel, known: _Fixed, now: _Now, outside: _Outside, pla
         _program(bare, plan, lanes, jax.tree.unflatten(places, filled), jax.tree.unflatten(shape, written))
 
     in_place = len(jax.tree.leaves(kept))
-    after = pl.pallas_call(
+    after = kernel_call(
         program,
-        grid=(pl.cdiv(plan.count, lanes),),
-        out_shape=[jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in results],
-        input_output_aliases={1 + place: place for place in range(in_place)},
-        compiler_params=triton.CompilerParams(num_warps=lanes // WARP, num_stages=1),
+        programs=-(-plan.count // lanes),
+        lanes=lanes,
+        results=results,
+        aliases={1 + place: place for place in range(in_place)},
         interpret=plan.interpret,
         name="answer_contacts",
     )(jnp.stack(numbers), *arrays)
@@ -286,26 +282,24 @@ class _Lanes(NamedTuple):
 
     def number(self, given: Any) -> Any:
         """A number of grains; one that is the same for all stays as it is."""
-        return triton.load(given.at[self.row]) if _is_table(given) else given
+        return load(given.at[self.row]) if _is_table(given) else given
 
     def vector(self, given: Any) -> Vector:
         """Of (components, grains)."""
-        return tuple(triton.load(given.at[part, self.row]) for part in range(given.shape[0]))
+        return tuple(load(given.at[part, self.row]) for part in range(given.shape[0]))
 
     def kept(self, given: Any, slot: Any) -> Vector:
         """What was kept in a slot, of (slots, components, grains); nothing where a lane has nothing to say."""
-        return tuple(
-            triton.load(given.at[slot, part, self.row], mask=self.active, other=0) for part in range(given.shape[1])
-        )
+        return tuple(load(given.at[slot, part, self.row], mask=self.active, other=0) for part in range(given.shape[1]))
 
     def put(self, given: Any, values: Vector, *slot: Any) -> None:
         """Into (components, grains), or a slot of such."""
         for part, value in enumerate(values):
-            triton.store(given.at[(*slot, part, self.row)], value, mask=self.active)
+            store(given.at[(*slot, part, self.row)], value, mask=self.active)
 
 
 def _is_table(given: Any) -> bool:
-    return hasattr(given, "at") and given.ndim > 0
+    return isinstance(given, Table)
 
 
 class _Neighbor(NamedTuple):
@@ -324,10 +318,9 @@ def _program(grains: GrainModel, plan: _Plan, lanes: int, inputs: Any, results: 
     """One more answer of all contacts of a program's grains."""
     _, (velocity_before, spin_before), known, outside = inputs
     (impulse, rolling, body_impulse), (velocity_after, spin_after), moved = results
-    lane = pl.program_id(0) * lanes + jnp.arange(lanes, dtype=jnp.int32)
+    lane = program_id() * lanes + jnp.arange(lanes, dtype=jnp.int32)
     # Lanes beyond the last grain read of it what they like, but keep and write nothing.
     own, mine = _Lanes(jnp.minimum(lane, plan.count - 1), lane < plan.count), _Lanes(lane, lane < plan.count)
-    arithmetic: Callable[[Any], Any] = (lambda function: function) if plan.interpret else with_fma
     still = jnp.zeros(lanes, jnp.float32)
     here, velocity = own.vector(known.position), own.vector(velocity_before)
     spin = None if spin_before is None else own.vector(spin_before)
@@ -354,15 +347,16 @@ def _program(grains: GrainModel, plan: _Plan, lanes: int, inputs: Any, results: 
         # All reads come before the first write, and all places before what is there, so that none waits for another.
         users = [_Lanes(lane, mine.active & (slot < used)) for slot in slots]
         places = [
-            triton.load(known.neighbor.at[slot, lane], mask=using.active, other=own.row)
+            load(known.neighbor.at[slot, lane], mask=using.active, other=own.row)
             for slot, using in zip(slots, users, strict=True)
         ]
         others = [read(*given) for given in zip(slots, users, places, strict=True)]
         for slot, other in zip(slots, others, strict=True):
-            answer = arithmetic(partial(_pair_answer, grains, plan))
-            given, resisted, apart, turned = answer(here, velocity, spin, numbers, other, known.rate, known.rolling)
+            given, resisted, apart, turned = _pair_answer(
+                grains, plan, here, velocity, spin, numbers, other, known.rate, known.rolling
+            )
             other.lanes.put(impulse, given, slot)
-            if rolling is not None:
+            if rolling is not None and resisted is not None:
                 other.lanes.put(rolling, resisted, slot)
             push, out, turning = sums
             sums = plus(push, given), plus(out, apart), plus(turning, turned)
@@ -376,11 +370,11 @@ def _program(grains: GrainModel, plan: _Plan, lanes: int, inputs: Any, results: 
         if body.ground is None:
             touched = body._replace(gap=own.number(body.gap), normal=own.vector(body.normal), share=share)
         else:
-            gap, normal = arithmetic(_over_ground)(body.ground, here, numbers.radius)
+            gap, normal = _over_ground(body.ground, here, numbers.radius)
             touched = body._replace(gap=gap, normal=normal, ground=None, share=share)
-        answer = arithmetic(partial(_body_answer, grains, plan, plan.free[number]))
-        given, apart, turned = answer(
-            velocity, spin, numbers, touched, speed, mine.kept(body_impulse, number), known.rate
+        before = mine.kept(body_impulse, number)
+        given, apart, turned = _body_answer(
+            grains, plan, plan.free[number], velocity, spin, numbers, touched, speed, before, known.rate
         )
         mine.put(body_impulse, given, number)
         push, out, turn = plus(push, given), plus(out, apart), plus(turn, turned)
@@ -403,7 +397,7 @@ def _program(grains: GrainModel, plan: _Plan, lanes: int, inputs: Any, results: 
 
 def _in_slot(lanes: _Lanes, number: Any, slot: Any) -> Any:
     """A number of pairs: of each, or the same for all."""
-    return triton.load(number.at[slot, lanes.row], mask=lanes.active, other=1) if _is_table(number) else number
+    return load(number.at[slot, lanes.row], mask=lanes.active, other=1) if _is_table(number) else number
 
 
 def _pair_answer(

@@ -61,7 +61,6 @@ def beyond_kernel(integrator: str, breaks: bool, holds_fluid: bool, directed: bo
 def _implementation(name: Implementation, model: PointModel, substep: float, count: int) -> Callable[..., PointState]:
     if name not in KERNELS:
         return plain_advance(substep, count) if name == "differentiable" else batched_advance(substep, count)
-    # Only here, because importing Pallas takes time.
     from vsr.physics.points import kernel
 
     joints = kernel.joints_of(model)

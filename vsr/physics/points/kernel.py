@@ -27,7 +27,6 @@ from vsr.compute.xla import TOGETHER, repeat
 from vsr.lattice.grid import kind
 from vsr.lattice.integrators import NodeState
 from vsr.lattice.kernel import (
-    Arithmetic,
     KernelInputs,
     LaneOrder,
     Launcher,
@@ -175,15 +174,7 @@ class VoxelNeighborhood:
         """Nodes of one layer along each axis."""
         return tuple(size + 1 for size in self.cells)
 
-    def force(
-        self,
-        node: Array,
-        moving: NodeState,
-        springs: VoxelNumbers,
-        look_up: LookUp,
-        look: Look,
-        arithmetic: Arithmetic,
-    ) -> Vector:
+    def force(self, node: Array, moving: NodeState, springs: VoxelNumbers, look_up: LookUp, look: Look) -> Vector:
         """See vsr.lattice.kernel.Neighborhood."""
         vertex, layer = node % self._vertices, node // self._vertices
         place = places_of(vertex, self.vertices)
@@ -193,12 +184,11 @@ class VoxelNeighborhood:
         for steps, far in self._springs:
             end, has = self._other_end(node, vertex, place, voxels, steps, far)
             other = look(end)
-            force = arithmetic(partial(self._pulled, steps))(force, moving, other, has, voxels)
+            force = self._pulled(steps, force, moving, other, has, voxels)
             ends.append(_End(other.position, has))
         for number, voxel in enumerate(voxels):
             if voxel.strength is not None:
-                inward = arithmetic(partial(self._inward, number))
-                force = plus(force, inward(voxel.strength, ends, moving.position))
+                force = plus(force, self._inward(number, voxel.strength, ends, moving.position))
         return force
 
     def _pulled(

@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.experimental.pallas import triton
 
+from vsr.compute.gpu.language import load, store
 from vsr.compute.vector import Vector, dot, minus, plus, times
 from vsr.environment.surfaces import combined_friction, combined_restitution, ground
 from vsr.physics.contact.convex import FAR
@@ -46,7 +46,7 @@ class OfBodies:
         self.row, self.active, self.bodies = jnp.minimum(lane, plan.listed - 1), lane < plan.listed, bodies
         # The ground is no body, so contacts that are found here have one side.
         sides = 1 if plan.finds_ground else 2
-        numbers = [jnp.where(self.active, triton.load(listed.numbers.at[side, self.row]), -1) for side in range(sides)]
+        numbers = [jnp.where(self.active, load(listed.numbers.at[side, self.row]), -1) for side in range(sides)]
         self.own = [[(number == body).astype(jnp.float32) for body in range(len(bodies))] for number in numbers]
         if plan.finds_ground:
             contact, lever = self._on_ground(lanes)
@@ -59,10 +59,10 @@ class OfBodies:
         self.shares = [[share_of(jnp.sum(own * touching)) for own in side] for side in self.own]
 
     def _number(self, table: Any) -> Array:
-        return triton.load(table.at[self.row])
+        return load(table.at[self.row])
 
     def _vector(self, table: Any) -> Vector:
-        return tuple(triton.load(table.at[part, self.row]) for part in range(2))
+        return tuple(load(table.at[part, self.row]) for part in range(2))
 
     def _found(self, tables: Found) -> Found:
         normal = self._vector(tables.normal)
@@ -134,9 +134,9 @@ class OfBodies:
         return (Pressed(self._number(tables.press), self._vector(tables.drag)),)
 
     def keep(self, tables: Pressed, impulses: Sequence[Pressed]) -> None:
-        triton.store(tables.press.at[self.lane], impulses[0].press, mask=self.active)
+        store(tables.press.at[self.lane], impulses[0].press, mask=self.active)
         for part, value in enumerate(impulses[0].drag):
-            triton.store(tables.drag.at[part, self.lane], value, mask=self.active)
+            store(tables.drag.at[part, self.lane], value, mask=self.active)
 
 
 class Vertices:
@@ -210,8 +210,8 @@ class Vertices:
         row = self.lanes.row
         return tuple(
             Pressed(
-                triton.load(tables.press.at[number, row]),
-                tuple(triton.load(tables.drag.at[part, number, row]) for part in range(2)),
+                load(tables.press.at[number, row]),
+                tuple(load(tables.drag.at[part, number, row]) for part in range(2)),
             )
             for number in range(len(self.bodies))
         )
@@ -219,9 +219,9 @@ class Vertices:
     def keep(self, tables: Pressed, impulses: Sequence[Pressed]) -> None:
         lane, active = self.lanes.lane, self.lanes.active
         for number, impulse in enumerate(impulses):
-            triton.store(tables.press.at[number, lane], impulse.press, mask=active)
+            store(tables.press.at[number, lane], impulse.press, mask=active)
             for part, value in enumerate(impulse.drag):
-                triton.store(tables.drag.at[part, number, lane], value, mask=active)
+                store(tables.drag.at[part, number, lane], value, mask=active)
 
 
 def _behind_faces(lanes: Lanes, number: int, lever: Vector, outward: Vector) -> tuple[Array, Vector]:

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jax.experimental.pallas import triton
 
+from vsr.compute.gpu.language import store
 from vsr.compute.vector import Vector, plus, times
 from vsr.physics.contact.gpu.lanes import (
     Body,
@@ -27,7 +27,7 @@ from vsr.physics.contact.gpu.lanes import (
     turned_body,
 )
 from vsr.physics.contact.gpu.tables import GroundCorners, Pressed
-from vsr.physics.contact.gpu.voxels import BITS, Inside, Voxels
+from vsr.physics.contact.gpu.voxels import BITS, FACES, Inside, OnFaces, Voxels
 
 
 class CornersOf(NamedTuple):
@@ -49,15 +49,19 @@ class CornersOf(NamedTuple):
     restitution: Array
 
 
-def corners_of(lanes: Lanes, numbers: Sequence[int]) -> CornersOf:
-    """Of the bodies with these numbers, one body after the other."""
+def corners_of(lanes: Lanes, numbers: Sequence[int], rounds: Sequence[int] = ()) -> CornersOf:
+    """Of the bodies with these numbers, one body after the other; then centers of round ones, all of them once for
+    each face of a voxel."""
     tables, corners = lanes.known.bodies, lanes.plan.corners
-    count = len(numbers) * corners
+    first = len(numbers) * corners
+    count = first + len(rounds) * len(FACES)
     lane = lanes_for(count)
     row = jnp.minimum(lane, count - 1)
-    number = jnp.full_like(lane, numbers[0])
-    for place, body in enumerate(numbers[1:], 1):
+    number = jnp.full_like(lane, (*numbers, *rounds)[0])
+    for place, body in enumerate(numbers):
         number = jnp.where(jax.lax.div(row, corners) == place, body, number)
+    for place, body in enumerate(rounds):
+        number = jnp.where((row >= first) & (jax.lax.rem(row - first, len(rounds)) == place), body, number)
     x, y = (lanes.read(tables.corner, number, jax.lax.rem(row, corners), part) for part in range(2))
     turn = [[lanes.read(tables.rotation, number, row, column) for column in range(2)] for row in range(2)]
     lever = tuple(along * x + across * y for along, across in turn)
@@ -76,16 +80,21 @@ def corners_of(lanes: Lanes, numbers: Sequence[int]) -> CornersOf:
 
 
 class Corners:
-    """Corners of rigid bodies in voxels: one part."""
+    """Corners of rigid bodies in voxels, and round bodies on faces of voxels: one part."""
 
     passes = 1
     rigid = False
 
     def __init__(self, lanes: Lanes, voxels: Voxels, bodies: tuple[Body, ...]) -> None:
-        self.corners = corners = corners_of(lanes, lanes.plan.flat)
-        self.bodies = bodies
-        cell, may = _deepest(voxels, corners)
-        inside = Inside(lanes, corners.lane, corners.count, corners.point, cell, corners.lever, may)
+        flat, rounds = lanes.plan.flat, lanes.plan.rounds
+        corners, on_faces = corners_of(lanes, flat, rounds), None
+        cell, may = _deepest(voxels, corners, len(flat) * lanes.plan.corners)
+        outward = corners.lever
+        if rounds:
+            corners, cell, on_faces = _on_faces(voxels, corners, cell, bodies, len(flat) * lanes.plan.corners, rounds)
+            may = may | (on_faces.lanes & corners.active)
+        self.corners, self.bodies = corners, bodies
+        inside = Inside(lanes, corners.lane, corners.count, corners.point, cell, outward, may, on_faces=on_faces)
         self.inside = inside
         self.contacts = (inside.contact(corners.friction, corners.restitution),)
         touching = inside.touches.astype(jnp.float32)
@@ -131,13 +140,35 @@ class Corners:
 
     def keep(self, tables: Pressed, impulses: Sequence[Pressed]) -> None:
         (impulse,), corners = impulses, self.corners
-        triton.store(tables.press.at[corners.lane], impulse.press, mask=corners.active)
+        store(tables.press.at[corners.lane], impulse.press, mask=corners.active)
         for part, value in enumerate(impulse.drag):
-            triton.store(tables.drag.at[part, corners.lane], value, mask=corners.active)
+            store(tables.drag.at[part, corners.lane], value, mask=corners.active)
 
 
-def _deepest(voxels: Voxels, corners: CornersOf) -> tuple[Array, Array]:
-    """The voxel that each corner is deepest in, and whether it is in one."""
+def _on_faces(
+    voxels: Voxels, corners: CornersOf, cell: Array, bodies: tuple[Body, ...], first: int, rounds: Sequence[int]
+) -> tuple[CornersOf, Array, OnFaces]:
+    """Round bodies at the faces of voxels that are nearest to them, one for each number of a face, with the voxels;
+    first: lane of the first of them."""
+    distance, normal, place = jnp.zeros_like(corners.radius), corners.lever, corners.point
+    for order, body in enumerate(rounds):
+        for number, (nearest, face) in enumerate(voxels.nearest(bodies[body].center)):
+            here = corners.lane == first + number * len(rounds) + order
+            cell, distance = jnp.where(here, nearest, cell), jnp.where(here, face.distance, distance)
+            normal, place = (
+                tuple(jnp.where(here, *parts) for parts in zip(new, old, strict=True))
+                for new, old in ((face.normal, normal), (face.place, place))
+            )
+    lanes = corners.lane >= first
+    lever = tuple(
+        jnp.where(lanes, part - center, old)
+        for part, center, old in zip(place, corners.point, corners.lever, strict=True)
+    )
+    return corners._replace(point=place, lever=lever), cell, OnFaces(lanes, corners.radius - distance, normal)
+
+
+def _deepest(voxels: Voxels, corners: CornersOf, count: int) -> tuple[Array, Array]:
+    """The voxel that each of the first corners is deepest in, and whether it is in one."""
     nowhere = jnp.full_like(corners.lane, -1)
 
     def one(number: Array, found: Array) -> Array:
@@ -147,7 +178,7 @@ def _deepest(voxels: Voxels, corners: CornersOf) -> tuple[Array, Array]:
         )
         return jnp.where(here, voxels.deepest(point, outward), found)
 
-    found = jax.lax.fori_loop(0, corners.count, one, nowhere)
+    found = jax.lax.fori_loop(0, count, one, nowhere) if count else nowhere
     return jnp.maximum(found, 0), (found >= 0) & corners.active
 
 
@@ -181,8 +212,7 @@ class Pairs:
         lanes, vertex = self.inside.lanes, self.inside.vertex
         many = jnp.maximum(self.inside.touching(), 1)
         shared = lanes.shared
-        triton.store(shared.load.at[lanes.lane], 1 / many, mask=lanes.active)
-        lanes.wait()
+        store(shared.load.at[lanes.lane], 1 / many, mask=lanes.active)
         share = lanes.read(shared.load, vertex)
         press, *drag = (
             share * lanes.read(*place, vertex) for place in ((tables.press,), (tables.drag, 0), (tables.drag, 1))
@@ -192,7 +222,7 @@ class Pairs:
     def keep(self, tables: Pressed, impulses: Sequence[Pressed]) -> None:
         lanes, (impulse,) = self.inside.lanes, impulses
         press, *drag = self.inside.at_vertices((impulse.press, *impulse.drag))
-        triton.store(tables.press.at[lanes.lane], press, mask=lanes.active)
+        store(tables.press.at[lanes.lane], press, mask=lanes.active)
         lanes.write(tables.drag, tuple(drag))
 
 
@@ -217,10 +247,8 @@ class Neighbors:
         self.voxels = Voxels(lanes)
         for tables, values in zip((self.shared.low, self.shared.high), self.voxels.boxes(), strict=True):
             for part, value in enumerate(values):
-                triton.store(tables.at[part, self.voxels.lane], value, mask=self.voxels.active)
-        lanes.wait()
+                store(tables.at[part, self.voxels.lane], value, mask=self.voxels.active)
         self.found = self._listed()
-        lanes.wait()
 
     def _listed(self) -> Array:
         """List all pairs; returns their number, which is mostly 0 and then soon known."""
@@ -261,7 +289,6 @@ class Neighbors:
         """Those that touch."""
         lanes, known, shared = self.lanes, self.lanes.known, self.shared
         lanes.write(shared.outward, self.voxels.outward())
-        lanes.wait()
         listed = jnp.minimum(self.found, self.places)
         lane = lanes_for(self.places)
         row, may = jnp.minimum(lane, listed - 1), lane < listed

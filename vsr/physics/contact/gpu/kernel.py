@@ -15,9 +15,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jax.experimental import pallas as pl
-from jax.experimental.pallas import triton
 
+from vsr.compute.gpu.language import WARP, kernel_call, store
 from vsr.compute.vector import minus, plus
 from vsr.physics.contact.gpu.bodies import InBlocks, OfBodies, Vertices
 from vsr.physics.contact.gpu.corners import Corners, Neighbors, Pairs, corners_of, corners_of_ground
@@ -45,24 +44,25 @@ def launch(known: Known, plan: Plan) -> Outcome:
         None if bodies is None else (bodies.position, bodies.rotation, bodies.velocity, bodies.spin),
         known.kept,
         known.overflow,
-        _shared(plan, kind),
     )
     wanted, shape = jax.tree.flatten(results)
+    shared = _shared(plan, kind)
 
     def program(*references: Any) -> None:
         together, *inputs = references[: len(tables) + 1]
         every, many = iter(range(len(numbers))), iter(inputs)
         filled = [together[next(every)] if alone else next(many) for alone in single]
-        written = references[len(tables) + 1 :]
-        Program(plan, jax.tree.unflatten(places, filled), jax.tree.unflatten(shape, written)).run()
+        written, exchanged = references[len(tables) + 1 : -len(shared)], Shared(*references[-len(shared) :])
+        Program(plan, jax.tree.unflatten(places, filled), jax.tree.unflatten(shape, written), exchanged).run()
 
-    after = pl.pallas_call(
+    after = kernel_call(
         program,
-        grid=(1,),
-        out_shape=[jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in wanted],
-        compiler_params=triton.CompilerParams(num_warps=1, num_stages=1),
+        programs=1,
+        lanes=WARP,
+        results=wanted,
+        scratch=shared,
         # In place: what does not move at all stays as it was.
-        input_output_aliases={} if table is None else {1 + [leaf is table for leaf in tables].index(True): 0},
+        aliases={} if table is None else {1 + [leaf is table for leaf in tables].index(True): 0},
         interpret=plan.interpret,
         name="meet",
     )(jnp.stack(numbers), *tables)
@@ -100,9 +100,9 @@ def _shared(plan: Plan, kind: jnp.dtype) -> Shared:
 class Program:
     """The kernel at work on one world."""
 
-    def __init__(self, plan: Plan, known: Known, written: Outcome) -> None:
+    def __init__(self, plan: Plan, known: Known, written: Outcome, shared: Shared) -> None:
         self.plan, self.known, self.written = plan, known, written
-        self.lanes = Lanes(plan, known, written.shared)
+        self.lanes = Lanes(plan, known, shared)
 
     def run(self) -> None:
         still = jnp.zeros(self.lanes.lane.shape, jnp.float32)
@@ -136,7 +136,7 @@ class Program:
         def close(moves: Moves) -> Moves:
             voxels = Voxels(self.lanes)
             vertices = Vertices(self.lanes, bodies, voxels.outward())
-            corners = Corners(self.lanes, voxels, bodies) if self.plan.flat else None
+            corners = Corners(self.lanes, voxels, bodies)
             return self.solved(moves, self.groups(bodies, vertices, corners))
 
         return jax.lax.cond(self.is_near(), close, apart, moves)
@@ -259,4 +259,4 @@ class Program:
             *others, last = table.shape
             lane = lanes_for(last)
             for place in itertools.product(*map(range, others)):
-                triton.store(table.at[(*place, lane)], jnp.zeros(lane.shape, jnp.float32), mask=lane < last)
+                store(table.at[(*place, lane)], jnp.zeros(lane.shape, jnp.float32), mask=lane < last)

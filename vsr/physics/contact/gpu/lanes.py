@@ -9,10 +9,8 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jax import Array
-from jax.experimental import pallas as pl
-from jax.experimental.pallas import triton
 
-from vsr.compute.gpu.ptx import WARP
+from vsr.compute.gpu.language import WARP, load, power_of_two, store
 from vsr.compute.vector import Vector, dot, minus, plus, times
 from vsr.physics.contact.bodies import BOLDNESS
 from vsr.physics.contact.gpu.tables import EXISTS, SPIN, SURFACE, Known, Plain, Plan, Shared
@@ -51,31 +49,25 @@ class Lanes:
         place = plus((x, y), lever)
         self.position = self.shared.position
         self.write(self.position, place)
-        self.wait()
         return place, lever, plus((along, upwards), carried(spin, lever))
 
     def read(self, table: Any, *place: Any) -> Any:
         """One number, or one in each lane."""
         several = any(jnp.ndim(index) for index in place)
-        return triton.load(table.at[place]) if several else table[place]
-
-    def wait(self) -> None:
-        """Until all lanes have written what the next lines read."""
-        if not self.plan.interpret:  # interpreted, a program runs alone and in order
-            triton.debug_barrier()
+        return load(table.at[place]) if several else table[place]
 
     def number(self, table: Any) -> Array:
         """Of each lane's vertex."""
-        return triton.load(table.at[self.row])
+        return load(table.at[self.row])
 
     def vector(self, table: Any) -> Vector:
         """Of each lane's vertex."""
-        return tuple(triton.load(table.at[part, self.row]) for part in range(2))
+        return tuple(load(table.at[part, self.row]) for part in range(2))
 
     def write(self, table: Any, values: Vector) -> None:
         """Vectors of the lanes' vertices."""
         for part, value in enumerate(values):
-            triton.store(table.at[part, self.lane], value, mask=self.active)
+            store(table.at[part, self.lane], value, mask=self.active)
 
     def push(self, table: Any, given: Vector, shift: Vector) -> None:
         """Give impulses and shifts at vertices to what carries them (vsr.physics.squares.engine.push_vertices)."""
@@ -92,7 +84,7 @@ class Lanes:
             spin * (1 + nodes.inverse_inertia * dot(self.lever, shift)),
         )
         for field, value in enumerate(after):
-            triton.store(table.at[field, self.lane], value, mask=self.active)
+            store(table.at[field, self.lane], value, mask=self.active)
 
 
 class Moving(NamedTuple):
@@ -151,7 +143,7 @@ class Nodes(NamedTuple):
 
 
 def lanes_for(count: int) -> Array:
-    return jnp.arange(pl.next_power_of_2(count), dtype=jnp.int32)
+    return jnp.arange(power_of_two(count), dtype=jnp.int32)
 
 
 def share_of(touching: Any) -> Any:

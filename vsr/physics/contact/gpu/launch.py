@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.compute.gpu.ptx import WARP
+from vsr.compute.gpu.language import WARP
 from vsr.environment import Environment
 from vsr.physics.contact.bodies import Nodes, Rows
 from vsr.physics.contact.contact_step import (
@@ -22,6 +22,7 @@ from vsr.physics.contact.contact_step import (
     Resolved,
     joint_impulse,
     kept_impulses,
+    places_in_voxels,
     rigid_contacts,
 )
 from vsr.physics.contact.convex import place
@@ -38,7 +39,8 @@ from vsr.terrain.surface import by_numbers
 
 MOST_BODIES = 8
 MOST_CORNERS = 32
-"""Of all rigid bodies together, with those that fill up smaller ones' tables: more was not tried."""
+"""Of all rigid bodies together, with those that fill up smaller ones' tables, and four of a round one: more was not
+tried."""
 MOST_VERTICES = 512
 MOST_PAIRS = 256
 """Capacity for what is near voxels."""
@@ -54,7 +56,7 @@ def can_launch(solids: Solids | None, environment: Environment, lists: Lists, ve
     if solids is None:
         terrain = environment.terrain
         return (terrain is not None and terrain.blocks is not None) or bool(candidates)
-    corners = solids.count * solids.shapes.corner.shape[1]
+    corners = max(solids.count * solids.shapes.corner.shape[1], places_in_voxels(solids))
     few = solids.count <= MOST_BODIES and corners <= MOST_CORNERS
     return few and (solids.count + corners) * math.ceil(vertices / WARP) <= MOST_NUMBERS
 
@@ -147,12 +149,12 @@ def _known(
 
 
 def _plan(solids: Solids | None, known: tables.Known, lists: Lists, duration: float, interpret: bool) -> tables.Plan:
-    corners = 0 if solids is None else len(solids.flat) * solids.shapes.corner.shape[1]
+    places = 0 if solids is None else places_in_voxels(solids)
     listed = [pairs.point.shape[0] for pairs in lists if pairs is not None]
     return tables.Plan(
         vertices=known.inverse_mass.shape[0],
         cells=known.cells.side.shape[0],
-        points=max([corners, *listed]),
+        points=max([places, *listed]),
         neighbors=0 if lists.vertices is None else lists.vertices.point.shape[0],
         fixed=() if solids is None else tuple(solids.fixed),
         round=() if solids is None else tuple(solids.shapes.round),
@@ -197,7 +199,8 @@ def _bits(allowed: np.ndarray) -> np.ndarray:
 
 
 def _cells(lattice: Lattice) -> tables.Cells:
-    flags = [part.astype(jnp.int32) << bit for bit, part in enumerate((*lattice.leads_out, lattice.present))]
+    parts = (*lattice.leads_out, lattice.present, *lattice.outer)  # see tables.PRESENT and OUTER
+    flags = [part.astype(jnp.int32) << bit for bit, part in enumerate(parts)]
     return tables.Cells(lattice.corner_vertices, lattice.around, sum(flags[1:], flags[0]), lattice.side)
 
 

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 PRESENT = 4
 """Bit of a cell's flags that says that there is a voxel; those before say which faces lead out."""
+OUTER = 5
+"""The first of the bits that say which faces have no voxel across."""
 SURFACE, EXISTS = 0, 1
 """Bits of a vertex's flags: it can touch, and there is one."""
 SPIN = 6
@@ -20,7 +22,8 @@ class Plan:
     vertices: int
     cells: int
     points: int
-    """that may be in voxels: capacity of the longest list of them, or corners of all rigid bodies that have any"""
+    """that may be in voxels: capacity of the longest list of them, or corners of all rigid bodies that have any and
+    faces that round ones may touch"""
     neighbors: int
     """capacity for vertices near voxels"""
     fixed: tuple[bool, ...]
@@ -53,6 +56,11 @@ class Plan:
     def flat(self) -> tuple[int, ...]:
         """Numbers of bodies that have corners."""
         return tuple(number for number, is_round in enumerate(self.round) if not is_round)
+
+    @property
+    def rounds(self) -> tuple[int, ...]:
+        """Numbers of round bodies."""
+        return tuple(number for number, is_round in enumerate(self.round) if is_round)
 
 
 class Known(NamedTuple):
@@ -202,7 +210,6 @@ class Outcome(NamedTuple):
     kept: Any
     overflow: Any
     """pairs that found no place so far, (1,); None if none are looked for"""
-    shared: Any
 
 
 class Shared(NamedTuple):

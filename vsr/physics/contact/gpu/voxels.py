@@ -13,14 +13,13 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jax.experimental.pallas import triton
 
-from vsr.compute.gpu.ptx import WARP
+from vsr.compute.gpu.language import WARP, store
 from vsr.compute.vector import Vector, dot, minus, plus, times
 from vsr.environment.surfaces import combined_friction, combined_restitution
 from vsr.physics.contact.broadphase import SKIN
 from vsr.physics.contact.gpu.lanes import Lanes, Now, lanes_for, looks_along, moment
-from vsr.physics.contact.gpu.tables import PRESENT, Found
+from vsr.physics.contact.gpu.tables import OUTER, PRESENT, Found
 from vsr.physics.contact.narrowphase import MARGIN
 from vsr.physics.contact.voxels import NEWTON_STEPS, faces
 
@@ -29,6 +28,27 @@ NOWHERE = -1e30
 """Deeper than anything [m]: of cells that a point is not in."""
 BITS = 32
 """Cells in one number of those that a vertex may touch."""
+
+
+class OnFace(NamedTuple):
+    """A point over a face."""
+
+    distance: Any
+    """negative in the voxel, -NOWHERE if another face or a corner is nearer [m]"""
+    normal: Vector
+    place: Vector
+    """on the face [m]"""
+
+
+class OnFaces(NamedTuple):
+    """What touches faces of voxels, in some lanes."""
+
+    lanes: Array
+    """True for those"""
+    depth: Array
+    """[m]"""
+    normal: Vector
+    """out of the voxels"""
 
 
 class Voxel(NamedTuple):
@@ -81,6 +101,21 @@ class Voxel(NamedTuple):
         found = (least > NOWHERE) & ((self.flags >> PRESENT & 1) > 0)
         return inside & found, jnp.where(found, -least, 0), nearest
 
+    def on_faces(self, point: Vector, planes: Sequence[tuple[Vector, Vector]]) -> list[OnFace]:
+        """How near a point is to each face (vsr.physics.contact.voxels.points_on_faces)."""
+        heights = [dot(minus(point, middle), normal) for middle, normal in planes]
+        leads_out = [(self.flags >> number & 1) > 0 for number in range(len(FACES))]
+        below = (jnp.where(counts, height, NOWHERE) for counts, height in zip(leads_out, heights, strict=True))
+        least, inside, found = reduce(jnp.maximum, below), reduce(jnp.maximum, heights) < 0, []
+        for number, (face, (begin, normal), height) in enumerate(zip(FACES, planes, heights, strict=True)):
+            way = minus(self.corners[face.corners[1]], begin)
+            along = dot(minus(point, begin), way)
+            upon = (along > 0) & (along < dot(way, way)) & (height > 0) & ((self.flags >> (OUTER + number) & 1) > 0)
+            here = inside & leads_out[number] & (height == least)
+            counts = (upon | here) & ((self.flags >> PRESENT & 1) > 0)
+            found.append(OnFace(jnp.where(counts, height, -NOWHERE), normal, minus(point, times(height, normal))))
+        return found
+
     def weights(self, point: Vector) -> list[Any]:
         """Of the corners for a point (vsr.physics.contact.voxels.weights_at)."""
         at = [minus(corner, point) for corner in self.corners]
@@ -123,8 +158,7 @@ class Voxels:
         """Roughly out of the robot at every vertex (vsr.physics.contact.lattices.outward_of)."""
         lanes, shared = self.lanes, self.lanes.shared
         for part, value in enumerate(self.every.middle):
-            triton.store(shared.middle.at[part, self.lane], value, mask=self.active)
-        lanes.wait()
+            store(shared.middle.at[part, self.lane], value, mask=self.active)
         total = (jnp.zeros(lanes.lane.shape, jnp.float32),) * 2
         for corner in range(4):
             cell = lanes.read(lanes.known.cells.around, corner, lanes.row)
@@ -150,6 +184,19 @@ class Voxels:
         best = jnp.max(nearest)
         return jnp.where(best > NOWHERE, jnp.min(jnp.where(nearest == best, self.lane, self.count - 1)), -1)
 
+    def nearest(self, point: Vector) -> list[tuple[Array, OnFace]]:
+        """For each face's number, that of the voxel whose face is nearest to a point, and how near it is."""
+        found = []
+        for face in self.every.on_faces(point, self.planes):
+            least = jnp.min(face.distance)
+            cell = jnp.min(jnp.where(face.distance == least, self.lane, self.count - 1))
+            its = self.lane == cell
+            normal, place = (
+                tuple(jnp.sum(jnp.where(its, part, 0.0)) for part in vector) for vector in (face.normal, face.place)
+            )
+            found.append((cell, OnFace(least, normal, place)))
+        return found
+
 
 NO_VERTEX = -1
 
@@ -167,12 +214,18 @@ class Inside:
         outward: Vector | None,
         may: Array,
         vertex: Array | None = None,
+        on_faces: OnFaces | None = None,
     ) -> None:
-        """count: of lanes that have a point; outward: of what has the point; vertex: its number, if it is one."""
+        """count: of lanes that have a point; outward: of what has the point; vertex: its number, if it is one;
+        on_faces: of lanes whose point is on a face, where something touches it."""
         self.lanes, self.vertex = lanes, vertex
         self.lane, self.active = lane, lane < count
         here = voxel(lanes, cell)
         holds, self.depth, self.normal = here.holds(point, outward, here.planes())
+        if on_faces is not None:
+            there, depth, normal = on_faces
+            holds, self.depth = jnp.where(there, depth > 0, holds), jnp.where(there, depth, self.depth)
+            self.normal = tuple(jnp.where(there, *parts) for parts in zip(normal, self.normal, strict=True))
         self.touches = may & holds
         self.corner_vertices, self.weights = here.corner_vertices, here.weights(point)
         # Without contact there is nothing to add up.
@@ -182,16 +235,14 @@ class Inside:
 
     def _share(self, cell: Array) -> None:
         """Write what stays as it is where all lanes can read it."""
-        lanes, shared = self.lanes, self.lanes.shared
-        lanes.wait()  # other lanes may still read the last group's numbers
+        lanes, shared = self.lanes, self.lanes.shared  # other lanes may still read the last group's numbers
         vertex = jnp.full_like(cell, NO_VERTEX) if self.vertex is None else self.vertex
         constant = (shared.cell, cell), (shared.vertex, vertex), (shared.touches, self.touches.astype(jnp.float32))
         for table, values in constant:
-            triton.store(table.at[self.lane], values, mask=self.active)
+            store(table.at[self.lane], values, mask=self.active)
         for corner, weight in enumerate(self.weights):
-            triton.store(shared.weight.at[corner, self.lane], weight, mask=self.active)
+            store(shared.weight.at[corner, self.lane], weight, mask=self.active)
         lanes.write(shared.lever, lanes.lever)
-        lanes.wait()
 
     def contact(self, friction: Any, restitution: Any) -> Found:
         """Of the points with the voxels; friction, restitution: of the points."""
@@ -215,7 +266,6 @@ class Inside:
         """Velocity of the points, which is 0 unless they are vertices, less that of the voxels there."""
         lanes, shared = self.lanes, self.lanes.shared
         lanes.write(shared.velocity, now.nodes)
-        lanes.wait()
 
         def at(place: Array) -> Vector:
             return tuple(lanes.read(shared.velocity, part, place) for part in range(2))
@@ -231,8 +281,7 @@ class Inside:
     def inverse_effective_mass(self, direction: Vector) -> Array:
         """At most how fast the points give way if every one gets a unit of impulse [1/kg]."""
         lanes, known, shared = self.lanes, self.lanes.known, self.lanes.shared
-        triton.store(shared.load.at[lanes.lane], self.load, mask=lanes.active)
-        lanes.wait()
+        store(shared.load.at[lanes.lane], self.load, mask=lanes.active)
 
         def at(place: Array) -> Array:
             lever = tuple(lanes.read(shared.lever, part, place) for part in range(2))
@@ -247,8 +296,7 @@ class Inside:
     def pushed(self, now: Now, impulse: Vector) -> Now:
         """After impulses on what is in voxels, and the opposite ones on the voxels."""
         for part, value in enumerate(impulse):
-            triton.store(self.lanes.shared.impulse.at[part, self.lane], value, mask=self.active)
-        self.lanes.wait()
+            store(self.lanes.shared.impulse.at[part, self.lane], value, mask=self.active)
         return self.lanes.nodes.pushed(now, self._summed(self._given, 2))
 
     def touching(self) -> Array:
@@ -260,9 +308,7 @@ class Inside:
         """Sums over the points that are each vertex."""
         table, found = self.lanes.shared.impulse, []
         for value in values:
-            self.lanes.wait()
-            triton.store(table.at[0, self.lane], value, mask=self.active)
-            self.lanes.wait()
+            store(table.at[0, self.lane], value, mask=self.active)
             found += self._summed(lambda number, own, share: (own * table[0, number],), 1)
         return tuple(found)
 

@@ -2,7 +2,7 @@
 
 In each substep every lane first treats a voxel: it reads the motion of the voxel's four clusters and writes the forces
 on them. Then every lane treats a cluster: it adds up the forces on it, and moves it. Between the two halves the lanes
-exchange what they found (vsr.compute.gpu.ptx). Resolving contact costs much, so a tile of clusters leaves it out when
+exchange what they found. Resolving contact costs much, so a tile of clusters leaves it out when
 none of them has anything in the ground.
 
 Springs are in vsr.physics.squares.gpu.forces; contact and integration are the same code as elsewhere.
@@ -10,7 +10,7 @@ Springs are in vsr.physics.squares.gpu.forces; contact and integration are the s
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import getitem
@@ -18,13 +18,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
-from jax.experimental import pallas as pl
-from jax.experimental.pallas import triton
 
-from vsr.compute.gpu.fma import with_fma
-from vsr.compute.gpu.ptx import GlobalMemory, SharedMemory
+from vsr.compute.gpu.language import Table, load, program_id, store
 from vsr.environment.model import Sticking
 from vsr.physics.failure import first_of
 from vsr.physics.squares.contact import (
@@ -45,8 +41,6 @@ from vsr.physics.squares.reference import accelerate, move
 from vsr.physics.telemetry import failure_code
 from vsr.terrain.surface import Terrain, least_height, nearest_surface
 
-MOTION, FORCES = 0, 1
-"""The two tables of the exchange."""
 MOTION_FIELDS, FORCE_FIELDS, ACTUATION_FIELDS, TELEMETRY_FIELDS = 7, 12, 4, 2
 ONLY_FOR_ACTUATION = "shrunk", "rest", "enlarged"
 ONLY_IN_CONTACT = "offset", "lift", "friction", "restitution", "free", "turning", "gyration"
@@ -69,12 +63,6 @@ class Kernel:
     substep: float
     """[s]"""
     sticking: Sticking
-    interpret: bool
-
-    @property
-    def exchanges_through_memory(self) -> bool:
-        """Whether lanes exchange through the device's memory, not through their multiprocessor's own."""
-        return self.interpret or not self.layout.shares_memory
 
     def __call__(self, *references: Any) -> None:
         _Program(self, *references).run()
@@ -104,14 +92,9 @@ class _Program:
             self.start,
             *self.ground_tables,
         ) = references[:-5]
-        self.final, self.telemetry, self.actuation, motion, forces = references[-5:]
-        self.number = pl.program_id(0)
+        self.final, self.telemetry, self.actuation, self.motion, self.forces = references[-5:]
+        self.number = program_id()
         self.lanes = jnp.arange(self.layout.lanes, dtype=jnp.int32)
-        if kernel.exchanges_through_memory:
-            self.memory = GlobalMemory((motion, forces), self.number, kernel.interpret)
-        else:
-            slots = self.layout.cluster_slots, self.layout.force_slots
-            self.memory = SharedMemory((MOTION_FIELDS, FORCE_FIELDS), slots, self.lanes)
         # What a single tile of lanes needs again and again stays in registers.
         self.shared_ground = self.ground_tables[:1] and self.ground_tables[0].shape[0] == 1
         self.terrain_for_all = self.read_terrain(self.lanes) if self.shared_ground else None
@@ -119,34 +102,32 @@ class _Program:
         self.clusters = self.load_clusters(self.lanes) if self.layout.cluster_tiles == 1 else None
 
     def run(self) -> None:
-        token = self.for_cluster_tiles(self.begin, self.lanes)
+        self.for_cluster_tiles(self.begin)
         own = () if self.clusters is None else tuple(self.first_motion(self.lanes))
-        _, token = jax.lax.fori_loop(
-            0, self.kernel.intervals, lambda i, state: self.interval(i, *state), (own, self.memory.barrier(token))
-        )
-        self.for_cluster_tiles(self.end, token)
+        jax.lax.fori_loop(0, self.kernel.intervals, self.interval, own)
+        self.for_cluster_tiles(self.end)
 
-    def interval(self, index: Array, own: Any, token: Array) -> tuple[Any, Array]:
+    def interval(self, index: Array, own: Any) -> Any:
         """Substeps under one actuation; own: motion of the clusters in the lanes, if they are one tile."""
         if self.voxels is None:
-            self.for_voxel_tiles(partial(self.actuate, index), token)
+            self.for_voxel_tiles(partial(self.actuate, index))
             springs = None
         else:
             springs = self.springs(index, self.lanes, self.voxels.numbers)
 
-        def substep(_: Array, state: Any) -> Any:
-            own, token = state
-            token = self.memory.barrier(self.for_voxel_tiles(partial(self.push, springs), token))
+        def substep(_: Array, own: Any) -> Any:
+            self.for_voxel_tiles(partial(self.push, springs))
             if self.clusters is None:
-                token = self.for_cluster_tiles(self.pull, token)
+                self.for_cluster_tiles(self.pull)
             else:
-                own = self.step(self.lanes, self.clusters, own, token)
-                token = self.memory.store(MOTION, self.lanes, own, token)
-            return own, self.memory.barrier(token)
+                own = self.step(self.lanes, self.clusters, own)
+                put(self.motion, self.lanes, own)
+            return own
 
-        own, token = jax.lax.fori_loop(0, self.kernel.count, substep, (own, token))
-        token = self.memory.barrier(self.for_voxel_tiles(self.look, token))
-        return own, self.memory.barrier(self.for_cluster_tiles(self.see, token))
+        own = jax.lax.fori_loop(0, self.kernel.count, substep, own)
+        self.for_voxel_tiles(self.look)
+        self.for_cluster_tiles(self.see)
+        return own
 
     # Tables
 
@@ -164,21 +145,19 @@ class _Program:
 
     def read(self, table: Any, row: int | Array, slots: Array) -> Array:
         """From a table of all robots, or of one for all, with a column for each rank."""
-        # Widths are powers of two; the mask shows it to the compiler, which then need not compute every address again.
-        rank = self.ranks(slots) & (table.shape[-1] - 1)
-        return triton.load(table.at[self.own(table, slots), _index(row), rank])
+        return load(table.at[self.own(table, slots), row, self.ranks(slots)])
 
     def own(self, table: Any, slots: Array) -> Any:
         """The part of a table that is about the robots in these slots."""
-        return self.robots(slots) if table.shape[0] > 1 else _index(0)
+        return self.robots(slots) if table.shape[0] > 1 else 0
 
     def load(self, table: Any, row: int, slots: Array) -> Array:
         """From a table of the program's own."""
-        return triton.load(table.at[self.number, _index(row), slots & (table.shape[-1] - 1)])
+        return load(table.at[self.number, row, slots])
 
     def store(self, table: Any, slots: Array, values: Any) -> None:
         for field, value in enumerate(values):
-            triton.store(table.at[self.number, _index(field), slots], value)
+            store(table.at[self.number, field, slots], value)
 
     def read_numbers(self, table: Any, names: Names, slots: Array, wanted: Callable[[str], bool]) -> Numbers:
         return {name: self.read(table, row, slots) for row, name in enumerate(names) if wanted(name)}
@@ -211,44 +190,38 @@ class _Program:
 
     def first_motion(self, slots: Array) -> list[Array]:
         own, cells = self.own(self.start, slots), self.cells(slots)
-        return [triton.load(self.start.at[own, _index(i), cells]) for i in range(MOTION_FIELDS)]
+        return [load(self.start.at[own, field, cells]) for field in range(MOTION_FIELDS)]
 
-    def for_voxel_tiles(self, work: Callable[[Array, Array], Array], token: Array) -> Array:
-        return self._for_tiles(work, token, self.layout.voxel_tiles, 0)
+    def for_voxel_tiles(self, work: Callable[[Array], None]) -> None:
+        self._for_tiles(work, self.layout.voxel_tiles, 0)
 
-    def for_cluster_tiles(self, work: Callable[[Array, Array], Array], token: Array) -> Array:
-        return self._for_tiles(work, token, self.layout.cluster_tiles, 1)
+    def for_cluster_tiles(self, work: Callable[[Array], None]) -> None:
+        self._for_tiles(work, self.layout.cluster_tiles, 1)
 
-    def _for_tiles(self, work: Callable[[Array, Array], Array], token: Array, most: int, which: int) -> Array:
+    def _for_tiles(self, work: Callable[[Array], None], most: int, which: int) -> None:
         """Work on the slots of all tiles in which something exists."""
         if most == 1:
-            return work(self.lanes, token)
+            return work(self.lanes)
         tiles = (self.most(which) * self.layout.together + self.layout.lanes - 1) // self.layout.lanes
-        return jax.lax.fori_loop(
-            0, tiles, lambda tile, token: work(self.lanes + tile * self.layout.lanes, token), token
-        )
+        return jax.lax.fori_loop(0, tiles, lambda tile, _: work(self.lanes + tile * self.layout.lanes), None)
 
     def most(self, which: int) -> Array:
         """Voxels or clusters of the robot of this program that has most."""
         first, together = self.number * self.layout.together, self.layout.together
         if self.counts.shape[0] == 1:
-            first, together = _index(0), 1
+            first, together = 0, 1
         last = self.counts.shape[0] - 1
-        found = [triton.load(self.counts.at[jnp.minimum(first + i, last), _index(which)]) for i in range(together)]
+        found = [load(self.counts.at[jnp.minimum(first + i, last), which]) for i in range(together)]
         return reduce(jnp.maximum, found)
 
-    def quick(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The same function of lanes in fewer instructions; interpreted, as it is."""
-        return function if self.kernel.interpret else with_fma(function)
-
-    def begin(self, slots: Array, token: Array) -> Array:
+    def begin(self, slots: Array) -> None:
         zero = jnp.zeros(slots.shape, self.start.dtype)
         self.store(self.telemetry, slots, [zero, zero])
         nothing = jnp.full(slots.shape, self.layout.force_slots - 1, jnp.int32)
-        token = self.memory.store(FORCES, nothing, [zero] * FORCE_FIELDS, token)
-        return self.memory.store(MOTION, slots, self.first_motion(slots), token)
+        put(self.forces, nothing, [zero] * FORCE_FIELDS)
+        put(self.motion, slots, self.first_motion(slots))
 
-    def end(self, slots: Array, token: Array) -> Array:
+    def end(self, slots: Array) -> None:
         """Write down where clusters are, and what was seen of them; those that do not exist go to the last cell.
 
         What is there then, of whichever lane was last, matters to nobody: nothing can push it, and it pushes nothing.
@@ -257,69 +230,64 @@ class _Program:
         if self.layout.robots % self.layout.together:  # copies of the last robot are nobody
             own = self.number * self.layout.together + slots % self.layout.together
             cells = jnp.where(own < self.layout.robots, cells, self.final.shape[-1] - 1)
-        motion = self.memory.load(MOTION, list(range(MOTION_FIELDS)), slots, token)
+        motion = get(self.motion, range(MOTION_FIELDS), slots)
         seen = [self.load(self.telemetry, i, slots) for i in range(TELEMETRY_FIELDS)]
         for field, value in enumerate((*motion, *seen)):
-            triton.store(self.final.at[robots, _index(field), cells], value)
-        return token
+            store(self.final.at[robots, field, cells], value)
 
     # Voxels
 
-    def actuate(self, interval: Array, slots: Array, token: Array) -> Array:
+    def actuate(self, interval: Array, slots: Array) -> None:
         """Write down what an interval's control values do."""
         self.store(self.actuation, slots, self.springs(interval, slots, self.load_voxels(slots).numbers))
-        return token
 
     def springs(self, interval: Array, slots: Array, numbers: Numbers) -> list[Array]:
         """Rest lengths of the three kinds of spring during an interval, and the control value."""
         cells = self.read(self.voxel_indices, 0, slots)
-        control = jnp.clip(triton.load(self.controls.at[self.own(self.controls, slots), interval, cells]), -1, 1)
-        return [*self.quick(rest_lengths)(numbers, control), control]
+        control = jnp.clip(load(self.controls.at[self.own(self.controls, slots), interval, cells]), -1, 1)
+        return [*rest_lengths(numbers, control), control]
 
-    def push(self, springs: list[Array] | None, slots: Array, token: Array) -> Array:
+    def push(self, springs: list[Array] | None, slots: Array) -> None:
         """Write the forces of voxels on their clusters."""
         voxels = self.voxels or self.load_voxels(slots, ONLY_FOR_ACTUATION)
         *lengths, control = springs or [self.load(self.actuation, i, slots) for i in range(4)]
-        moving = [self.memory.load(MOTION, list(range(7)), cluster, token) for cluster in voxels.neighbors]
-        forces = self.quick(voxel_forces)(voxels.numbers, moving, lengths, control)
-        return self.memory.store(FORCES, slots, forces, token)
+        moving = [get(self.motion, range(MOTION_FIELDS), cluster) for cluster in voxels.neighbors]
+        put(self.forces, slots, voxel_forces(voxels.numbers, moving, lengths, control))
 
-    def look(self, slots: Array, token: Array) -> Array:
+    def look(self, slots: Array) -> None:
         """Write in place of forces which voxels are inside out."""
         voxels = self.voxels or self.load_voxels(slots, ONLY_FOR_ACTUATION)
-        poses = [self.memory.load(MOTION, list(range(4)), cluster, token) for cluster in voxels.neighbors]
+        poses = [get(self.motion, range(4), cluster) for cluster in voxels.neighbors]
         inverted = is_inside_out(mass_centers(voxels.numbers, poses)) & (voxels.numbers["half_side"] > 0)
-        return self.memory.store(FORCES, slots, [inverted.astype(self.start.dtype)], token)
+        put(self.forces, slots, [inverted.astype(self.start.dtype)])
 
     # Clusters
 
-    def pull(self, slots: Array, token: Array) -> Array:
+    def pull(self, slots: Array) -> None:
         """Move clusters and write down where."""
-        own = self.memory.load(MOTION, list(range(7)), slots, token)
+        own = get(self.motion, range(MOTION_FIELDS), slots)
         clusters = self.load_clusters(slots, ONLY_FOR_TELEMETRY + ONLY_IN_CONTACT)
-        return self.memory.store(MOTION, slots, self.step(slots, clusters, own, token), token)
+        put(self.motion, slots, self.step(slots, clusters, own))
 
-    def step(self, slots: Array, clusters: _Items, own: Any, token: Array) -> tuple[Array, ...]:
+    def step(self, slots: Array, clusters: _Items, own: Any) -> tuple[Array, ...]:
         """Motion of clusters after the substep; the forces on them are written."""
         numbers = clusters.numbers
         pose, motion = Pose(*own[:4]), Motion(*own[4:])
-        parts = [
-            self.memory.load(FORCES, [3 * k, 3 * k + 1, 3 * k + 2], voxel, token)
-            for k, voxel in enumerate(clusters.neighbors)
-        ]
+        parts = [get(self.forces, range(3 * k, 3 * k + 3), voxel) for k, voxel in enumerate(clusters.neighbors)]
         force_x, force_y, torque = ((a + b) + (c + d) for a, b, c, d in zip(*parts, strict=True))
         if "load_x" in numbers:
             force_x, force_y = force_x + numbers["load_x"], force_y + numbers["load_y"]
-        after = self.quick(partial(accelerate, substep=self.kernel.substep))(
+        after = accelerate(
             motion,
             (force_x, force_y, torque),
             numbers["inverse_mass"],
             numbers["inverse_inertia"],
             numbers["fall"],
             (numbers["decay"], numbers["spin_decay"]),
+            substep=self.kernel.substep,
         )
         motion, nudge = self.touch(slots, numbers, pose, motion, after)
-        pose = self.quick(partial(move, substep=self.kernel.substep))(pose, motion, nudge)
+        pose = move(pose, motion, nudge, substep=self.kernel.substep)
         return (*pose, *motion)
 
     def touch(
@@ -334,20 +302,21 @@ class _Program:
         def resolve() -> tuple[Motion, tuple[Array, Array]]:
             known = numbers if self.clusters else numbers | self.load_contact(slots)
             offsets = zip(_by_corner(known, "offset_x"), _by_corner(known, "offset_y"), strict=True)
-            height = self.quick(partial(corner_heights, ground))
-            heights = tuple(height(x, y, known.get(f"lift{i}"), pose) for i, (x, y) in enumerate(offsets))
+            heights = tuple(
+                corner_heights(ground, x, y, known.get(f"lift{i}"), pose) for i, (x, y) in enumerate(offsets)
+            )
             fields = {name: _by_corner(known, name) for name in Corners._fields if name != "lift"}
             mobility = Mobility(*(known[name] for name in Mobility._fields))
             corners = Corners(lift=(), **fields)
-            work = partial(resolve_contact, ground, substep=self.kernel.substep, sticking=self.kernel.sticking)
-            return self.quick(work)(mobility, corners, heights, pose, before, motion)
+            how = {"substep": self.kernel.substep, "sticking": self.kernel.sticking}
+            return resolve_contact(ground, mobility, corners, heights, pose, before, motion, **how)
 
         def fly() -> tuple[Motion, tuple[Array, Array]]:
             return motion, (jnp.zeros_like(pose.x), jnp.zeros_like(pose.x))
 
         if self.clusters or not self.kernel.ground.convex:  # a robot has something in the ground most of the time
             return resolve()
-        height = self.quick(partial(least_height, terrain))(pose.x, pose.y)
+        height = least_height(terrain, pose.x, pose.y)
         reach = numbers["reach"] + reach_ahead(motion, numbers["reach"], self.kernel.substep)
         return jax.lax.cond(jnp.min(height - reach) < 0, resolve, fly)
 
@@ -359,7 +328,7 @@ class _Program:
         """The ground under each lane's robot: lines of a convex one are read, those of others when they are needed."""
         lengths = self.kernel.ground
         assert lengths is not None
-        own = _index(0) if self.shared_ground else self.robots(slots)
+        own = 0 if self.shared_ground else self.robots(slots)
         tables = jax.tree.unflatten(jax.tree.structure(lengths), self.ground_tables)
         rows = jax.tree.map(partial(_Row, own), tables, lengths)
         if lengths.convex:
@@ -367,20 +336,19 @@ class _Program:
             return replace(rows, **{name: getattr(rows, name).entries() for name in lines})
         return replace(rows, cell_start=rows.cell_start[0], cell_width=rows.cell_width[0], deep=rows.deep[0])
 
-    def see(self, slots: Array, token: Array) -> Array:
+    def see(self, slots: Array) -> None:
         """Add up what is seen at the end of an interval."""
-        x, y, cosine, sine, velocity_x, velocity_y, spin = self.memory.load(MOTION, list(range(7)), slots, token)
+        x, y, cosine, sine, velocity_x, velocity_y, spin = get(self.motion, range(MOTION_FIELDS), slots)
         names = self.kernel.cluster_names
         rows = [names.index(name) for name in ("masses", "masses_x", "masses_y", "masses_fastest")]
         masses, offset_x, offset_y, fastest = (self.read(self.cluster_numbers, row, slots) for row in rows)
         height, failure = (self.load(self.telemetry, i, slots) for i in (0, 1))
         height = height + masses * y + sine * offset_x + cosine * offset_y
         squared = velocity_x * velocity_x + velocity_y * velocity_y
-        inverted = sum(self.memory.load(FORCES, [0], voxel, token)[0] for voxel in self.voxels_around(slots))
+        inverted = sum(load(self.forces.at[0, voxel]) for voxel in self.voxels_around(slots))
         finite = jnp.isfinite(x + y + cosine + sine + spin + squared)
         now = failure_code(finite, squared, inverted > 0, fastest).astype(failure.dtype)
         self.store(self.telemetry, slots, [height, first_of(failure, now)])
-        return token
 
 
 class _Row:
@@ -393,7 +361,7 @@ class _Row:
         return self.length
 
     def __getitem__(self, index: Any) -> Array:
-        return triton.load(self.table.at[self.row, _index(index)])
+        return load(self.table.at[self.row, index])
 
     def entries(self) -> tuple[Array, ...]:
         return tuple(self[i] for i in range(self.length))
@@ -405,6 +373,11 @@ def _by_corner(numbers: Numbers, name: str) -> tuple[Array, ...]:
     return tuple(numbers[f"{name}{i}"] for i in range(count))
 
 
-def _index(value: Any) -> Any:
-    """Numbers as what a reference can be indexed with."""
-    return np.int32(value) if isinstance(value, int) else value
+def get(table: Table, fields: Iterable[int], slots: Array) -> list[Array]:
+    """From a table through which lanes exchange what they found."""
+    return [load(table.at[field, slots]) for field in fields]
+
+
+def put(table: Table, slots: Array, values: Iterable[Array]) -> None:
+    for field, value in enumerate(values):
+        store(table.at[field, slots], value)

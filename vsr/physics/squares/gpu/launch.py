@@ -18,10 +18,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 from jax.custom_batching import custom_vmap
-from jax.experimental import pallas as pl
-from jax.experimental.pallas import triton
 
-from vsr.compute.gpu.ptx import WARP
+from vsr.compute.gpu.language import kernel_call
 from vsr.environment import Environment
 from vsr.environment.model import Sticking
 from vsr.physics.squares.contact import ground_line
@@ -182,28 +180,23 @@ def _advance(
     layout = choose_layout(*shape, robots)
     ground, shape_of_ground = _ground_tables(terrain)
     state = jnp.broadcast_to(state, (robots, *state.shape[1:]))
-    kernel = Kernel(layout, *numbers.names, shape_of_ground, controls.shape[1], count, substep, sticking, interpret)
+    kernel = Kernel(layout, *numbers.names, shape_of_ground, controls.shape[1], count, substep, sticking)
 
-    def space(fields: int, slots: int) -> jax.ShapeDtypeStruct:
-        return jax.ShapeDtypeStruct((layout.programs, fields, slots), state.dtype)
+    def space(*shape: int) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct(shape, state.dtype)
 
-    def exchange(fields: int, slots: int) -> jax.ShapeDtypeStruct:
-        """Memory of the device for what lanes exchange, unless it is on chip."""
-        return space(fields, slots) if kernel.exchanges_through_memory else jax.ShapeDtypeStruct((1, 1, 1), state.dtype)
-
-    after, *_ = pl.pallas_call(
+    after, *_ = kernel_call(
         kernel,
-        grid=(layout.programs,),
-        out_shape=(
-            jax.ShapeDtypeStruct(state.shape, state.dtype),
-            space(TELEMETRY_FIELDS, layout.cluster_width),
-            space(ACTUATION_FIELDS, layout.voxel_width),
-            exchange(MOTION_FIELDS, layout.cluster_width),
-            exchange(FORCE_FIELDS, layout.force_slots),
+        programs=layout.programs,
+        lanes=layout.lanes,
+        results=(
+            space(*state.shape),
+            space(layout.programs, TELEMETRY_FIELDS, layout.cluster_width),
+            space(layout.programs, ACTUATION_FIELDS, layout.voxel_width),
         ),
-        compiler_params=triton.CompilerParams(num_warps=layout.lanes // WARP, num_stages=1),
+        scratch=(space(MOTION_FIELDS, layout.cluster_slots), space(FORCE_FIELDS, layout.force_slots)),
         # In place: what does not exist stays as it was, and loops need no copies.
-        input_output_aliases={STATE: 0},
+        aliases={STATE: 0},
         interpret=interpret,
         name="advance",
     )(

@@ -13,7 +13,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from vsr.compute.gpu.ptx import FLOAT_BYTES, SHARED_BYTES, WARP
+from vsr.compute.gpu.cuda import SHARED_BYTES
+from vsr.compute.gpu.language import WARP, power_of_two
 
 MULTIPROCESSORS = 132
 REGISTERS = 65536
@@ -24,6 +25,7 @@ SHARED_OVERHEAD = 1024
 """of it, what every program costs besides what it asks for [bytes]"""
 
 
+FLOAT_BYTES = 4
 MOST_LANES = 256
 MOST_TOGETHER = 16
 """Robots packed into one program."""
@@ -132,8 +134,3 @@ def _cycles(layout: Layout) -> float:
     )
     warps = resident * layout.lanes / WARP
     return waiting / resident * instructions * max(alone, warps / (4 * together))
-
-
-def power_of_two(least: int) -> int:
-    """The first that is not below a number."""
-    return 1 << (least - 1).bit_length()

@@ -15,11 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.compute.gpu.ptx import WARP
+from vsr.compute.gpu.language import WARP, power_of_two
 from vsr.environment import Environment
 from vsr.physics.squares.contact import corners_on, ground_line, mobility_of, radius_of
 from vsr.physics.squares.geometry import mass_sums
-from vsr.physics.squares.gpu.layout import power_of_two
 from vsr.physics.squares.limits import DAMPING_RATIO, TINY, least_area, limit_rate
 from vsr.physics.squares.model import CORNER_CELLS, SquareModel
 from vsr.physics.telemetry import fastest_speed
