@@ -167,7 +167,7 @@ def test_the_energy_is_the_engines(dimension, drive):
         np.testing.assert_allclose(mine[1], engine[1], atol=1e-9 * float(jnp.abs(engine[1]).max()))
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("dimension", [2, 3])
 @pytest.mark.parametrize("drive", ["pressure", "volume"])
 def test_blocks_of_voxels_make_the_whole_matrix(dimension, drive):
@@ -226,7 +226,7 @@ def test_volumes_give_way_by_pressure_over_bulk_modulus():
         assert 0.99 < ratio < 1
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_lattice_rests_where_its_motion_ends():
     with precision("float64"):
         bar = heavy_bar(2)

@@ -155,7 +155,7 @@ def test_lineage_follows_genes(run):
         assert (asked.birth[generation] == generation).all()
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_seeds_batch_to_the_same_runs(optimizer, first, following):
     searches = [first(seed) for seed in (3, 4)]
     together = jax.jit(jax.vmap(generation_of(optimizer), (0, None)))

@@ -24,7 +24,7 @@ def example(name: str):
     return importlib.import_module(name).main
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_bouncing_lattice_gains_no_energy_and_comes_to_rest():
     bouncing = example("bouncing_lattice")
     free = bouncing(nodes=3, seconds=0.4, height=0.1, grid=False, samples=8)
@@ -46,28 +46,28 @@ def test_the_worm_crawls_with_the_wave_but_not_without_friction():
     assert abs(crawl(length=8, width=2, seconds=2.0, grid=False, wave_speed=1e9)[speed]) < 0.01
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_worms_differ_in_one_call():
     numbers = example("hundred_worms")(worms=6, length=6, seconds=1.0)
     assert numbers["mean speed with friction [m/s]"] > 0.02
     assert numbers["largest speed without friction [m/s]"] < 1e-4
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_swarm_moves_and_stays_together():
     numbers = example("swarm")(columns=3, rows=1, nodes=2, seconds=1.0)
     assert numbers["the slowest cube moved [m]"] > 0.02
     assert numbers["out of place [m]"] < 0.05
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_slopes_are_those_of_finite_differences():
     numbers = example("gradients")(gaits=2, settle=0.5, windows="0.3")
     assert numbers["0.3 s: slope, median [m/rad]"] > 1e-3
     assert numbers["0.3 s: relative error, median"] < 1e-4
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_cantilever_loses_more_material_than_stiffness():
     optimize = example("topology")
     careful, careless = (
@@ -80,7 +80,7 @@ def test_the_cantilever_loses_more_material_than_stiffness():
     assert careful["edits refused"] == 0
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_machines_work_and_are_drawn(tmp_path):
     work, picture = example("machines"), tmp_path / "dozer.png"
     dozer = work(machine="bulldozing", grains=60, seconds=2.0, out=str(picture))

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("quickly_compiled")
 KINDS = {"squares": ["aa"], "points": ["aa"], "points in 3-D": [["a"], ["a"]]}
 
 
-SQUARES = pytest.param("squares", marks=pytest.mark.slow)
+SQUARES = pytest.param("squares", marks=pytest.mark.full)
 FLYING = [SQUARES, "points", pytest.param("points in 3-D", marks=pytest.mark.full)]
 
 
@@ -71,7 +71,7 @@ def test_slopes_in_free_flight_are_those_of_finite_differences(kind):
 
 
 @pytest.mark.parametrize("kind", ["squares", "points"])
-@pytest.mark.slow
+@pytest.mark.full
 def test_an_episode_is_the_same_with_slopes_and_without(kind):
     """To rounding, on the ground; many robots at once, too, one of them in the ground."""
     ends = []
@@ -91,7 +91,7 @@ def test_an_episode_is_the_same_with_slopes_and_without(kind):
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9), plain, differentiable)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_slopes_on_the_ground_are_finite_and_right_in_a_short_window():
     """A body lies, slides and is driven: contact, friction and absent cells give numbers, and the right ones."""
     with precision("float64"):

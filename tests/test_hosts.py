@@ -132,7 +132,7 @@ if sys.argv[-1] == "0":
 """
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_whatever_befalls_two_processes_they_go_on_to_the_same_population_as_one(stopped, tiny, tmp_path, crew):
     path = stopped[0]
     enough_to_begin = 900 + max((path / name).stat().st_size for name in ("config.yaml", "meta.json"))
@@ -174,7 +174,7 @@ def test_what_process_0_refuses_ends_all(tiny, tmp_path, crew):
     assert not any("Traceback" in output for output in outputs)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_tasks_of_slurm_find_each_other(tmp_path):
     step = {
         "SLURM_JOB_ID": "7", "SLURM_STEP_NODELIST": "localhost", "SLURM_NTASKS": "2", "SLURM_STEP_NUM_TASKS": "2",
@@ -190,7 +190,7 @@ def test_tasks_of_slurm_find_each_other(tmp_path):
     assert "process 1: process 0 has ended" in outputs[1]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_processes_with_different_orders_do_not_begin(tiny, tmp_path, crew):
     codes, outputs = ends(crew(tiny, "--out", tmp_path / "run", more=(("--seed", 1), ("--seed", 2))))
     assert codes == [2, 2], outputs
@@ -327,7 +327,7 @@ assert both_ends <= peak_bytes(program) < 3 * both_ends, "what the compiler repo
 """
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_two_devices_give_the_same_as_one():
     (code,), (output,) = ends([start(devices=2, code=SHARED_OUT)])
     assert code == 0, output

@@ -68,7 +68,7 @@ def test_only_numbers_of_kinds_are_told_to_be():
         assert sampling.kinds == {"body": wanted, "controller": False}
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["mu_plus_lambda", "afpo", "nsga2", "map_elites"])
 def test_searches_keep_kinds_whole(name):
     axes = [{"measure": "m", "range": [0.0, 1.0], "cells": 6}]

@@ -246,7 +246,7 @@ def test_shares_are_put_into_equal_intervals():
 # The search
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_landscape_is_made_in_parts(file, tmp_path, monkeypatch):
     """Half of it, then the whole; a whole one elsewhere has the same bits, and its winners do what the table says."""
     monkeypatch.chdir(tmp_path)
@@ -273,7 +273,7 @@ def test_a_landscape_is_made_in_parts(file, tmp_path, monkeypatch):
     assert again["measures"]["relative_velocity"] == pytest.approx(float(found.best[best]), rel=1e-3)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_killed_landscape_goes_on_bit_for_bit(file, tmp_path):
     command = [sys.executable, "-m", "vsr", "landscape", str(file), "--set", "rounds=20"]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}

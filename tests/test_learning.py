@@ -56,7 +56,7 @@ def born(size=5, genes=3):
 # Windows
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_slope_of_a_window_over_a_whole_episode_is_that_of_fitness():
     experiment = parse_experiment(FLYING)
     with precision("float64"):
@@ -71,7 +71,7 @@ def test_the_slope_of_a_window_over_a_whole_episode_is_that_of_fitness():
     assert found.gradients["body"].shape == (0,)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_windows_change_no_episode_and_slopes_stay_inside_them():
     """Two windows of one call in an episode of six: what is decided before them is given."""
     experiment = parse_experiment(FLYING)
@@ -130,7 +130,7 @@ def test_restarts_climb_and_those_that_fail_begin_anew():
     assert steps[~expected[1:]].max() < 0.25  # no further than about the rate
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_restarts_that_do_not_become_better_begin_anew():
     """With a rate that leaps over the hill."""
     seen = ascended(OPTIMIZERS["adam"](population_size=3, rate=50.0, patience=2), 4)
@@ -160,7 +160,7 @@ def test_individuals_learn_alone_from_their_genes(method):
     np.testing.assert_allclose(alone["controller"][0], after["controller"][2], rtol=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_nothing_is_learned_where_everything_fails():
     def failing(genes, copies):
         return replace(hill_of_robots(genes, copies), failed=jnp.ones(len(genes["controller"]), bool))
@@ -168,7 +168,7 @@ def test_nothing_is_learned_where_everything_fails():
     np.testing.assert_array_equal(learn(Learning(), born(), failing)["controller"], born()["controller"])
 
 
-@pytest.mark.parametrize("kind", [pytest.param(Lamarckian, marks=pytest.mark.slow), Baldwinian])
+@pytest.mark.parametrize("kind", [pytest.param(Lamarckian, marks=pytest.mark.full), Baldwinian])
 def test_children_inherit_what_was_learned_or_not(kind):
     """In either case the best is kept as it was when it was judged."""
     search = kind(OPTIMIZERS["mu_plus_lambda"](population_size=6, tournament_size=2))
@@ -248,7 +248,7 @@ def test_costs_are_counted():
     assert half.episodes() == pytest.approx(4 * (1 + 5 * 0.5))
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize(
     "optimizer",
     [

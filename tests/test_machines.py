@@ -290,7 +290,7 @@ def test_teeth_are_involutes():
 # Episodes
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_worlds_together_are_worlds_alone(dozer):
     scenario, step = dozer
     keys = jax.random.split(jax.random.key(1), 2)
@@ -309,7 +309,7 @@ def test_worlds_together_are_worlds_alone(dozer):
         np.testing.assert_array_equal(alone.grains.position, again.grains.position)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_blade_pushes_the_heap_and_feels_it(dozer):
     scenario, step = dozer
     state = bulldozing.reset(jax.random.key(0), scenario)
@@ -334,7 +334,7 @@ def test_a_blade_pushes_the_heap_and_feels_it(dozer):
         pytest.param(
             lambda grains: replace(grains, overflow=jnp.array([0, 1, 0, 0])),
             Failure.contact_overflow,
-            marks=pytest.mark.slow,
+            marks=pytest.mark.full,
         ),
         (lambda grains: replace(grains, velocity=grains.velocity.at[0, 0].set(jnp.nan)), Failure.not_finite),
     ],
@@ -348,7 +348,7 @@ def test_a_failure_ends_the_episode(dozer, spoil, failure):
     assert float(reported.reward) == 0
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_what_bodies_feel_is_what_grains_lose():
     """Free fall onto a driven plate: momentum of grains changes by weight and minus the reaction, step by step."""
     grains = scattered(30, 0.15, bodies=[fixed(Block(jnp.array([3.0, 3.0, 0.3])), (0.0, 0.0, 0.0))])
@@ -387,7 +387,7 @@ def test_pacing_rounds_up():
     assert pacing(1.0, 0.1, 0.02, 0.1, substeps=7).substeps == 7
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_gears_carry_grains_down_and_lose_none():
     scenario = gear_tower.scenario(1, 150, radius=0.035, duration=1.5)
     state, step = gear_tower.reset(jax.random.key(0), scenario), jax.jit(gear_tower.step)
@@ -402,7 +402,7 @@ def test_gears_carry_grains_down_and_lose_none():
     assert float(gear_tower.observe(scenario, state).filling.sum()) == pytest.approx(1)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_bucket_bears_what_lies_in_it():
     scenario = excavation.scenario(30, radius=0.02, duration=1.0)
     state, step = excavation.reset(jax.random.key(0), scenario), jax.jit(excavation.step)
@@ -473,7 +473,7 @@ def test_bad_input_is_told(tmp_path, arguments, reported):
     assert reported in result.output
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_training_leaves_a_folder_and_goes_on(tmp_path):
     import json
 

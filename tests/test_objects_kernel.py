@@ -132,7 +132,7 @@ def test_pairs_without_a_place_are_counted():
     for implementation in ("xla", KERNEL):
         world, state = world_with((), bodies, ((30.0, 0.0), (31.0, 1.0)), capacity=3)
         later = mover(world, SUBSTEP, implementation=implementation)(state)
-        counts.append(int(later.systems["objects"].near.vertices.overflow))
+        counts.append(int(later.systems["objects"].candidates.vertices.overflow))
         assert int(world.systems["objects"].failure(later.systems["objects"])) == int(Failure.contact_overflow)
     assert counts[0] == counts[1] > 0
 

@@ -51,7 +51,7 @@ def test_patterns_agree_with_plain_python(grid):
     assert len(np.unique(wanted)) > 2
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_random_patterns_are_varied_bodies():
     body = PatternBody(grid=(7, 7))
     cells = np.asarray(jax.jit(jax.vmap(body.decode))(body.sample(jax.random.key(0), 200)))
@@ -150,7 +150,7 @@ def test_shipped_experiments_evolve_such_bodies(name):
     )
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["cppn", "kinds", "mirrored"])
 def test_shipped_experiments_are_sound(name):
     assert dict(check_file(str(ROOT / "vsr" / "configs" / "bodies" / f"{name}.yaml")))["evaluations"] == "20,000"

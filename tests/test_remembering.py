@@ -234,7 +234,7 @@ def test_an_episode_carries_the_memory_from_call_to_call():
     assert np.abs(path.control[-1]).max() > 0.01
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize(
     "engine", ["squares", *(pytest.param(engine, marks=pytest.mark.full) for engine in ("points", "evogym"))]
 )
@@ -277,7 +277,7 @@ def test_shipped_experiments_tell_what_they_need(name):
     assert any(f"{experiment.robot.gene_count:,} genes" in setting for setting in reported)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["distributed", "noisy", "oscillators", "recurrent", "seeing"])
 def test_shipped_experiments_are_sound(name):
     assert dict(check_file(str(ROOT / "vsr" / "configs" / "brains" / f"{name}.yaml")))["evaluations"] == "20,000"

@@ -278,7 +278,7 @@ def test_worlds_that_are_stored_are_not_simulated_again(runs, tmp_path, monkeypa
 # A true exchange
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_robots_abroad_are_simulated_as_natives_are():
     """Against `simulate`; a seed without a robot counts as failed. Programs round differently; gaits are chaotic."""
     experiment = Experiment.model_validate(EXPERIMENT)
@@ -338,7 +338,7 @@ def test_settings_of_single_experiments_name_known_ones(tmp_path):
     assert "there is no experiment 'on'; there are one" in output
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_smoke_of_the_sand_study(tmp_path):
     """All of it, copied to a folder of results; a second start simulates nothing."""
     command = [

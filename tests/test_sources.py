@@ -58,7 +58,7 @@ def best(folder, run):
 MODULES = {"scale_plugin", "scale_helper", "lazy_package", "lazy_package.inside", "lazy_package.constants"}
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_change_in_any_imported_module_changes_the_result_and_ends_a_resume(home):
     for name, factor in (("one", "1.0"), ("thousand", "1000.0")):
         (home / "scale_helper.py").write_text(f"FACTOR = {factor}\n")
@@ -111,7 +111,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_components_registered_by_a_script_are_named_and_a_change_of_them_ends_a_resume(home):
     (home / "cheap.yaml").write_text(yaml.safe_dump({**SETTINGS, "fitness": "cheap_speed"}))
     (home / "script.py").write_text(SCRIPT)

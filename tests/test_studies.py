@@ -50,7 +50,7 @@ OUR_OWN = ("sand", "archives", "together")
 
 
 @pytest.mark.parametrize(
-    "path", [pytest.param(path, marks=[pytest.mark.slow] * (path.stem in SLOW), id=path.stem) for path in STUDIES]
+    "path", [pytest.param(path, marks=[pytest.mark.full] * (path.stem in SLOW), id=path.stem) for path in STUDIES]
 )
 def test_every_shipped_study_is_sound(path):
     """Its experiments are traced as their files have them, and built on every scale."""
@@ -89,7 +89,7 @@ def test_the_experiments_are_those_of_the_paper():
     assert found["5x5"].schedule().substeps > found["evolution"].schedule().substeps
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_smoke_of_the_body_study(vsr, tmp_path):
     result = vsr("reproduce", "body", "--scale", "smoke", "--out", tmp_path)
     assert result.exit_code == 0, result.output
@@ -141,7 +141,7 @@ def own(tmp_path_factory):
     return folder / "own.yaml"
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_study_is_run_in_pieces(vsr, own, tmp_path, monkeypatch):
     """One experiment stopped after its first generation, then all of the rest; what is finished is not touched."""
     command = ["reproduce", own, "--scale", "tiny", "--out", tmp_path]

@@ -25,7 +25,7 @@ claims:
 """
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_part_of_a_study_is_run_and_reported(tmp_path):
     (tmp_path / "own.yaml").write_text(STUDY)
     (tmp_path / "one.yaml").write_text(TINY)

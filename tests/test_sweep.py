@@ -300,7 +300,7 @@ def test_a_damaged_sweep_is_reported(vsr, tmp_path):
     assert "sweep.json: corrupted" in result.output
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_runs_are_real_runs(vsr, tmp_path):
     """The whole way once, with a program that both runs share."""
     shared, path = tmp_path / "shared.yaml", tmp_path / "sweep"
@@ -423,7 +423,7 @@ def test_submitit_runs_jobs_and_reports_which_failed(tiny, tmp_path, monkeypatch
     assert json.loads((plan.path / "jobs.json").read_text()) == numbers
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_job_out_of_time_saves_and_goes_on(tiny, tmp_path, monkeypatch):
     submitit = pytest.importorskip("submitit")
     monkeypatch.setattr(launch, "COMMAND", [sys.executable, "-c", LONG])

@@ -149,7 +149,7 @@ def vsr(python):
     return lambda *arguments: python("-m", "vsr", *arguments)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_nothing_comes_from_the_checkout(python, installed):
     code = (
         "import sys, pkgutil, importlib, vsr; "
@@ -162,7 +162,7 @@ def test_nothing_comes_from_the_checkout(python, installed):
     assert all(Path(file).is_relative_to(installed) for file in loaded)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_commands_find_what_they_need(vsr, tmp_path):
     assert "3d/quadruped" in vsr("list", "configs")
     for name in ("biped", "quickstart", "studies/devo", "3d/walking_worm"):
@@ -174,7 +174,7 @@ def test_commands_find_what_they_need(vsr, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"worm.html", "worm.png", "obstacle.json"}
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_runs_of_shipped_files(vsr, tmp_path):
     small = (
         "--set",
@@ -195,7 +195,7 @@ def test_runs_of_shipped_files(vsr, tmp_path):
     assert len(list((tmp_path / "runs" / "quickstart-sweep").glob("*/meta.json"))) == 2
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_studies_and_reference_data_are_there(vsr, python, tmp_path):
     vsr("reproduce", "devo", "--scale", "smoke")
     assert list((tmp_path / "runs").rglob("report.md"))
@@ -205,7 +205,7 @@ def test_studies_and_reference_data_are_there(vsr, python, tmp_path):
     assert int(python("-c", code)) > 5
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_own_modules_beside_a_file_work_once_installed(vsr, tmp_path):
     (tmp_path / "cli.py").write_text(OWN.format(name="Own", key="own"))
     for name in ("evo", "experiments", "configs"):
