@@ -190,9 +190,8 @@ class _Writer:
         numbers = np.asarray(value)
         if self.has_lanes(numbers):
             raise NotImplementedError(f"a kernel cannot hold an array of lanes, {numbers.shape}: give it as an input")
-        texts = np.empty((*numbers.shape, 1), object)
-        texts.flat = [_constant(number, aval.dtype) for number in numbers.flat]
-        return texts
+        texts = [_constant(number, aval.dtype) for number in numbers.flat]
+        return np.array(texts, object).reshape(*numbers.shape, 1)
 
     def jaxpr(self, jaxpr: Jaxpr, constants: Sequence[Any], arguments: Sequence[Names]) -> list[Names]:
         """Write all equations; the names of the results."""

@@ -165,8 +165,9 @@ def accesses(jaxpr: Jaxpr) -> Iterator[tuple[Table, str]]:
 def lane_sizes(jaxpr: Jaxpr) -> Iterator[int]:
     """Of its arrays of lanes: those that count them."""
     for equation in jaxpr.eqns:
-        if equation.primitive.name == "iota" and len(equation.outvars[0].aval.shape) == 1:
-            yield equation.outvars[0].aval.shape[0]
+        aval: Any = equation.outvars[0].aval if equation.primitive.name == "iota" else None
+        if aval is not None and len(aval.shape) == 1:
+            yield aval.shape[0]
         for part in _parts(equation):
             yield from lane_sizes(part)
 

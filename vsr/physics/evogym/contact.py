@@ -237,7 +237,7 @@ class GroundCorner(NamedTuple):
 
 
 def corner_of_ground(
-    boxes: Boxes, code_at: CodeAt, origin: Vector, corner: tuple[Any, Any], beside: tuple[Any, Any]
+    boxes: Boxes, code_at: CodeAt, origin: Vector, corner: tuple[Any, ...], beside: tuple[Any, ...]
 ) -> GroundCorner:
     """corner: steps from the cell that a voxel's middle is in; beside: steps from there to the cell of ground."""
     cell = tuple(jnp.floor(part.mean(0) / SIDE) for part in boxes.corner)

@@ -84,11 +84,11 @@ def advance(
     models = (model, *(one.body for one in model.objects))
     setting = setting_of(models, environment, state, control, ())
     motion = together(models, (state, *state.objects), setting.shift, ())
-    known, cells = _known(setting), setting.bodies.rigid.shape
+    known, (rows, columns) = _known(setting), setting.bodies.rigid.shape
     flat = [jnp.stack([part.reshape(-1) for part in vector]) for vector in motion]
-    places, nodes = cells[0] * cells[1], flat[0].shape[1]
+    places, nodes = rows * columns, flat[0].shape[1]
     *after, unstable = kernel_call(
-        lambda *tables: _Program(cells, substep, count, *tables).run(),
+        lambda *tables: _Program((rows, columns), substep, count, *tables).run(),
         programs=1,
         lanes=WARP,
         results=[*flat, jax.ShapeDtypeStruct((1,), jnp.int32)],

@@ -7,6 +7,7 @@ A voxel has six: bottom, right, top and left edge, then both diagonals. Corners 
 from __future__ import annotations
 
 import math
+from typing import Any, Protocol
 
 import jax.numpy as jnp
 from jax import Array
@@ -28,7 +29,17 @@ from vsr.physics.evogym.model import EvogymModel, Joint
 ENDS = ((0, 1), (1, 3), (3, 2), (2, 0), (0, 3), (1, 2))
 """Corners at both ends of every spring; the edges go round counter-clockwise."""
 BOTTOM, RIGHT, TOP, LEFT = range(4)
-Bodies = Joint | EvogymModel
+
+
+class Bodies(Protocol):
+    """What is asked of bodies here; fields as of EvogymModel."""
+
+    @property
+    def stiffness(self) -> Array: ...
+    @property
+    def rigid(self) -> Array: ...
+    @property
+    def voxel_side(self) -> Any: ...
 
 
 def target_of_control(control: Array) -> Array:
@@ -49,7 +60,7 @@ def lengths_at_rest(bodies: Bodies, ndim: int) -> Array:
     return factors.reshape(6, *(1,) * (ndim - 1)) * bodies.voxel_side
 
 
-def goals(bodies: Bodies, control: Array) -> Array:
+def goals(bodies: Joint | EvogymModel, control: Array) -> Array:
     """Lengths that springs tend to under control values, (6, c); an edge that two voxels drive gets their mean."""
     target = target_of_control(control)
 
