@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import cache, partial
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -249,7 +250,10 @@ def test_the_choice_is_by_device_and_precision_and_can_be_forced(monkeypatch):
         ValueError, match="'fused' cannot run here: it needs an NVIDIA GPU, and jax computes on the cpu"
     ):
         chosen("fused")
+    gpu = SimpleNamespace(compute_capability="9.0", client=SimpleNamespace(platform_version="cuda"))
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    monkeypatch.setattr(jax, "local_devices", lambda: [gpu])
+    monkeypatch.setattr("vsr.compute.implementation.library", object)
     assert chosen("auto") == "fused"
     assert chosen("xla") == "xla"
     assert chosen("auto", jnp.float64) == "xla"

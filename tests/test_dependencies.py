@@ -13,7 +13,7 @@ from conftest import ROOT
 from oldest import BUILD, EXTRAS, REQUIRED, bound_of, name_of, oldest
 
 PACKAGE = ("vsr", "evo", "experiments", "cli.py")
-OPTIONAL = sorted(set(EXTRAS) - {"test", "oracles", "cuda"})
+OPTIONAL = sorted(set(EXTRAS) - {"test", "oracles", "cuda12", "cuda13"})
 """Extras of the package itself."""
 TOOLS = {"pytest": "pytest", "pytest-xdist": "-n 2", "ruff": "ruff check", "pyright": "pyright"}
 TOOLS |= {"pytest-timeout": "timeout_method"}
@@ -90,7 +90,7 @@ def test_what_is_declared_is_used():
     for name in declared("test") - declared(*OPTIONAL) - set(foreign("tests")) - built_with:
         assert TOOLS[name] in makefile
     assert {name_of(one) for one in EXTRAS["oracles"]} <= set(foreign("tests", always=False))
-    assert {name_of(one) for one in EXTRAS["cuda"]} <= declared()
+    assert {name_of(one) for extra in ("cuda12", "cuda13") for one in EXTRAS[extra]} <= declared()
 
 
 def test_a_distribution_has_one_lower_bound():

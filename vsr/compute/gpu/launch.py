@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jaxlib import gpu_triton  # which takes any PTX, not only Triton's
 
 from vsr.compute.gpu.cuda import cuda_text, fits_on_chip
 from vsr.compute.gpu.language import WARP, Kernel, before
@@ -26,8 +27,6 @@ def compute_capability() -> int:
 
 def launch(*inputs: Array, kernel: Kernel, programs: int, worlds: int | None, many: tuple[bool, ...]) -> list[Array]:
     """What the kernel writes, of all worlds."""
-    from jaxlib import gpu_triton  # which takes any PTX, not only Triton's
-
     count = programs * (worlds or 1)
     tables = kernel.tables[kernel.inputs : kernel.inputs + kernel.results]
     results = [jax.ShapeDtypeStruct((*before(worlds), *table.shape), table.dtype) for table in tables]
