@@ -39,8 +39,8 @@ def tracing_a_kernel() -> Iterator[None]:
         _in_kernel.reset(token)
 
 
-def _for_cpu() -> bool:
-    """Whether it is XLA's CPU backend that compiles."""
+def for_cpu() -> bool:
+    """Whether it is XLA's CPU backend that compiles, and no kernel is traced."""
     return jax.default_backend() == "cpu" and not _in_kernel.get()
 
 
@@ -49,7 +49,7 @@ def materialize(witness: Array, values: Tree) -> Tree:
 
     witness: any number that only a running simulation knows, so that the compiler cannot see through this.
     """
-    if gradients_needed() or not _for_cpu():
+    if gradients_needed() or not for_cpu():
         return values
     # A loop that never runs: no number is both positive and negative, but the compiler must prepare for one.
     number = witness.reshape(-1)[0]
@@ -59,7 +59,7 @@ def materialize(witness: Array, values: Tree) -> Tree:
 
 def iterate(count: int, change: Callable[[Tree], Tree], start: Tree) -> Tree:
     """`change` applied `count` times: on the CPU in a loop, elsewhere one after the other."""
-    if _for_cpu() and count > 1:
+    if for_cpu() and count > 1:
         return jax.lax.fori_loop(0, count, lambda _, now: change(now), start)
     for _ in range(count):
         start = change(start)

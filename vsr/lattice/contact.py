@@ -22,7 +22,7 @@ from jax import Array
 
 from vsr.compute.gradients import gradients_needed, root, share_of
 from vsr.compute.vector import Vector, dot, minus, plus, times
-from vsr.compute.xla import materialize
+from vsr.compute.xla import for_cpu, materialize
 from vsr.environment.model import Environment
 from vsr.environment.surfaces import Surface, combined_friction, combined_restitution, surfaces
 from vsr.lattice.integrators import NodeState
@@ -122,7 +122,7 @@ def _bounce(obstacle: Surface, speed: Array, step: _Step) -> tuple[Array, Array]
         leaves = root(jnp.maximum(jnp.where(higher > 0, higher, squared), 0))
         return jnp.where(higher > 0, 0.5 * depth, 0), jnp.maximum(leaves - step.lag * pull, 0)
 
-    if gradients_needed() or jax.default_backend() != "cpu":
+    if gradients_needed() or not for_cpu():
         return work()
     # Most obstacles throw nothing back, and then it is not worth the time.
     return jax.lax.cond(jnp.any(obstacle.restitution > 0), work, lambda: (jnp.zeros_like(speed),) * 2)

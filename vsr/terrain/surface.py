@@ -22,6 +22,7 @@ from jax import Array
 
 from vsr.compute.gradients import gradients_needed
 from vsr.compute.vector import Vector
+from vsr.compute.xla import for_cpu
 from vsr.terrain.base import AnyTerrain
 from vsr.terrain.field import check_restitution
 
@@ -191,7 +192,7 @@ def nearest_surface(terrain: Terrain, x: Array, y: Array, look_up: LookUp | None
             best = height, normal_x, normal_y
         return best
 
-    if gradients_needed() or jax.default_backend() != "cpu":
+    if gradients_needed() or not for_cpu():
         return beside()
     # Hardly anything is ever so deep, and then it is not worth the time.
     return jax.lax.cond(jnp.any(is_deep), beside, lambda: below)

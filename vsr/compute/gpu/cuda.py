@@ -146,6 +146,10 @@ class _Writer:
         self.first_scratch = kernel.inputs + kernel.results
         self.touched: set[tuple[int, int | None, str]] = set()
         """rows of scratch tables, None for any, that were read or written since lanes last waited for each other"""
+        self.of_warp: set[str] = set()
+        """numbers that differ between warps"""
+        self.in_warp = False
+        """whether what is written depends on such a number"""
 
     def line(self, text: str) -> None:
         self.lines.append("  " * self.depth + text)
@@ -220,7 +224,10 @@ class _Writer:
         # A single entry may go to every lane.
         single = [self.has_lanes(out) and atom.aval.shape[-1:] == (1,) for atom in equation.invars]
         values = [value[..., 0, :] if alone else value for value, alone in zip(values, single, strict=True)]
-        return [self.each(out, _expression(equation), *values)]
+        found = self.each(out, _expression(equation), *values)
+        if any(name in self.of_warp for value in values for name in value.flat):
+            self.of_warp.update(found.flat)
+        return [found]
 
     # Axes
 
@@ -284,6 +291,8 @@ class _Writer:
         given, out = equation.invars[0].aval, equation.outvars[0].aval
         kind, fixed = _TYPES[np.dtype(out.dtype).name], len(self.fixed(given))
         over_lanes = self.has_lanes(given) and fixed in equation.params["axes"]
+        if over_lanes and self.in_warp:
+            raise NotImplementedError(f"lanes cannot wait for each other where a warp is alone: {equation}")
         if over_lanes:  # a number that is the same in every lane counts once for each
             value = np.array(np.broadcast_to(value, self.shape(given)))
             size, last = given.shape[-1], self.lanes * (value.shape[-1] - 1)
@@ -332,13 +341,18 @@ class _Writer:
         if table.number < self.first_scratch:
             return
         row = int(index.val) if isinstance(index, Literal) and table.ndim > 1 else None
+        self.wait_for(table, row, kind)
+        self.touched.add((table.number, row, kind))
+
+    def wait_for(self, table: Table, row: int | None, kind: str) -> None:
         if any(
             "w" in (kind, other) and number == table.number and (None in (row, at) or row == at)
             for number, at, other in self.touched
         ):
+            if self.in_warp:
+                raise NotImplementedError(f"lanes cannot wait for table {table.number} where a warp is alone")
             self.line("__syncwarp();" if self.lanes == WARP else "__syncthreads();")
             self.touched = set()
-        self.touched.add((table.number, row, kind))
 
     def touch_all(self, *bodies: ClosedJaxpr) -> None:
         """At the start of a loop: what its end did to scratch tables may not be over."""
@@ -346,6 +360,13 @@ class _Writer:
 
     def program(self, *_: Any) -> list[Names]:
         return [np.array(["number"], object)]
+
+    def anyone(self, equation: Any, values: list[Names]) -> list[Names]:
+        mask = " | ".join(values[0].flat)
+        found = self.declare(equation.outvars[0].aval, [f"__any_sync(0xffffffffu, {mask})"])
+        if self.lanes > WARP:
+            self.of_warp.update(found.flat)
+        return [found]
 
     # Loops and conditions
 
@@ -412,6 +433,11 @@ class _Writer:
     def choose(self, equation: Any, values: list[Names]) -> list[Names]:
         (index, *operands), branches = values, equation.params["branches"]
         names = [self.declare(var.aval) for var in equation.outvars]
+        alone = self.in_warp
+        if index.item() in self.of_warp:  # all wait before it for what they would wait for in it
+            for table, kind in (access for branch in branches for access in accesses(branch.jaxpr)):
+                self.wait_for(table, None, kind)
+            self.in_warp = True
         start, after = self.touched, set()
         for number, branch in enumerate(branches):
             self.touched = set(start)
@@ -421,7 +447,7 @@ class _Writer:
                 lambda branch=branch: self.assign(names, self.closed(branch, operands)),
             )
             after |= self.touched
-        self.touched = after
+        self.touched, self.in_warp = after, alone
         return names
 
 
@@ -429,6 +455,7 @@ _STATEMENTS = {
     "kernel_load": _Writer.load,
     "kernel_store": _Writer.store,
     "kernel_program": _Writer.program,
+    "kernel_anyone": _Writer.anyone,
     "scan": _Writer.scan,
     "while": _Writer.repeat,
     "cond": _Writer.choose,

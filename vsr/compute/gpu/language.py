@@ -85,6 +85,7 @@ class Table:
 load_p = Primitive("kernel_load")
 store_p = Primitive("kernel_store")
 program_p = Primitive("kernel_program")
+anyone_p = Primitive("kernel_anyone")
 store_p.multiple_results = True
 
 
@@ -104,6 +105,14 @@ def store(place: Place, value: Any, mask: Any = None) -> None:
 def program_id() -> Array:
     """Which of the programs this is."""
     return program_p.bind()
+
+
+def anyone(mask: Array) -> Array:
+    """Whether a mask holds in any of the lanes that go together; where kernels are interpreted, in any lane at all.
+
+    For conditions that spare lanes what is of no use to them. Lanes must not wait for each other in such a condition.
+    """
+    return anyone_p.bind(mask)
 
 
 def power_of_two(least: int) -> int:
@@ -130,6 +139,11 @@ def _(*_: Any, table: Table) -> tuple[list[Any], set[Any]]:
 @program_p.def_abstract_eval
 def _() -> ShapedArray:
     return ShapedArray((), np.dtype(np.int32))
+
+
+@anyone_p.def_abstract_eval
+def _(_: Any) -> ShapedArray:
+    return ShapedArray((), np.dtype(bool))
 
 
 @dataclass(frozen=True, eq=False)

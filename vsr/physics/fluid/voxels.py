@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import reduce
-from typing import NamedTuple
+from operator import add
+from typing import Any, NamedTuple, Protocol
 
 import jax.numpy as jnp
 import numpy as np
@@ -17,6 +18,15 @@ from vsr.compute.vector import Vector, plus, times
 from vsr.physics.fluid import law
 from vsr.physics.fluid.law import Chambers
 from vsr.physics.fluid.surface import RULES, SIDES
+
+
+class Walls(Protocol):
+    """Those of Chambers, or the same in the lanes of a kernel."""
+
+    @property
+    def walls(self) -> Any: ...
+    @property
+    def depth(self) -> Array: ...
 
 
 class _Point(NamedTuple):
@@ -48,8 +58,12 @@ def volumes(chambers: Chambers, corner: Vector) -> Array:
     dimension = len(corner)
     # Heights from the middle of everything, so that a high place costs no digits.
     level = corner[-1].mean(tuple(range(1 + dimension)))
-    parts = [(point.height - level) * point.area[-1] for point in _points(chambers, corner)]
-    return _of_chambers(chambers, sum(parts), dimension)  # pyright: ignore[reportArgumentType]
+    return _of_chambers(chambers, volume_shares(chambers, corner, level), dimension)
+
+
+def volume_shares(walls: Walls, corner: Vector, level: Array) -> Array:
+    """What the walls of every voxel add to its chamber's volume [m³], c; level: any height amid the body [m], ()."""
+    return reduce(add, [(point.height - level) * point.area[-1] for point in _points(walls, corner)])
 
 
 def energy(chambers: Chambers, corner: Vector, drive: Array, gravity: Array | float) -> Array:
@@ -73,14 +87,22 @@ def loads(chambers: Chambers, corner: Vector, drive: Array, gravity: Array | flo
     weight = _to_voxels(chambers, numbers.density * gravity, dimension)
     # The pressure at height 0, so that a voxel needs two numbers.
     at_zero = at_port + _to_voxels(chambers, numbers.density * gravity * numbers.port, dimension)
-    total: list[Vector | None] = [None] * 2**dimension
-    for point in _points(chambers, corner):
+    return tuple(map(jnp.stack, zip(*wall_loads(chambers, corner, at_zero, weight), strict=True)))
+
+
+def wall_loads(walls: Walls, corner: Vector, at_zero: Array, weight: Array) -> list[Vector]:
+    """Force on each corner of every voxel [N], c.
+
+    at_zero: pressure in it at height 0 [Pa], weight: its decrease with height [Pa/m], both c.
+    """
+    total: list[Vector | None] = [None] * 2 ** len(corner)
+    for point in _points(walls, corner):
         push = times(at_zero - weight * point.height, point.area)
         for which, share in zip(point.corners, point.shares, strict=True):
             part = times(float(share), push)
             before = total[which]
             total[which] = part if before is None else plus(before, part)
-    return tuple(jnp.stack([forces[axis] for forces in total if forces is not None]) for axis in range(dimension))
+    return [force for force in total if force is not None]
 
 
 def controls_of(chambers: Chambers, control: Array, dimension: int) -> Array:
@@ -89,12 +111,12 @@ def controls_of(chambers: Chambers, control: Array, dimension: int) -> Array:
     return _of_chambers(chambers, control, dimension) / jnp.maximum(count, 1)
 
 
-def _points(chambers: Chambers, corner: Vector) -> Iterator[_Point]:
+def _points(walls: Walls, corner: Vector) -> Iterator[_Point]:
     """All that walls are integrated at."""
     dimension = len(corner)
     rule = RULES[2 ** (dimension - 1)]
     for number, corners in enumerate(SIDES[2**dimension]):
-        weight = chambers.walls[number] * (chambers.depth * rule.share)
+        weight = walls.walls[number] * (walls.depth * rule.share)
         place = [tuple(part[which] for part in corner) for which in corners]
         tangents = [[_mixed(gradient, place) for gradient in along] for along in rule.gradient]
         for index, shares in enumerate(rule.shape):
