@@ -5,8 +5,7 @@ computes the forces of its springs, and moves its node; so every spring is compu
 exchanged within a launch, and the next launch is what all wait for. Integrators and contact are the functions used
 elsewhere (vsr.lattice.step); the springs are those of a `Neighborhood`.
 
-An integrator that asks for forces more than once in a step is not known here, nor is ground whose segments must be
-looked up.
+An integrator that asks for forces more than once in a step is not known here.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.compute.gpu.language import WARP, kernel_call, load, power_of_two, program_id, store
+from vsr.compute.gpu.language import WARP, Table, kernel_call, load, power_of_two, program_id, store
 from vsr.compute.vector import Vector, minus, plus, times
 from vsr.lattice.grid import Direction, directions, spring_shape
 from vsr.lattice.integrators import FORCE_EVALUATION_OFFSET, NodeState
 from vsr.lattice.law import pull
-from vsr.lattice.step import StepInputs, move, obstacle_contacts
+from vsr.lattice.step import StepInputs, move
 from vsr.terrain.surface import by_numbers
 
 MOST_LANES = 128
@@ -78,6 +77,8 @@ class KernelInputs:
     """what is not, flat"""
     places: tuple[Any, StepInputs, int] = field(metadata={"static": True})
     """the springs, what acts, the step: for each its place, in the tables or (-1, -2, ...) in the numbers"""
+    shapes: tuple[tuple[int, ...], ...] = field(metadata={"static": True})
+    """of the tables, before they were flat"""
     order: LaneOrder | None = None
     """None if lanes are in the order of the nodes, all of which are there"""
 
@@ -93,6 +94,10 @@ def present_first(present: Array) -> LaneOrder:
 
 def gather_known(springs: Any, inputs: StepInputs, step: Array | float, order: LaneOrder | None = None) -> KernelInputs:
     """Sort what must be known by whether it is the same everywhere."""
+    around = inputs.environment
+    line = None if around.terrain is None else around.terrain.line
+    if line is not None and line.convex:
+        inputs = inputs._replace(environment=replace(around, terrain=by_numbers(line)))
     leaves, structure = jax.tree.flatten((springs, inputs, jnp.asarray(step, inputs.inverse_mass.dtype)))
     numbers: list[Array] = []
     tables: list[Array] = []
@@ -104,9 +109,54 @@ def gather_known(springs: Any, inputs: StepInputs, step: Array | float, order: L
         elif leaf.size == 0:  # springs that a thin grid does not have; nobody looks them up
             places.append(0)
         else:
-            tables.append(leaf.reshape(-1))
+            tables.append(leaf)
             places.append(len(tables) - 1)
-    return KernelInputs(jnp.concatenate(numbers), tuple(tables), structure.unflatten(places), order)
+    shapes = tuple(table.shape for table in tables)
+    flat = tuple(table.reshape(-1) for table in tables)
+    return KernelInputs(jnp.concatenate(numbers), flat, structure.unflatten(places), shapes, order)
+
+
+@dataclass(frozen=True)
+class Known:
+    """KernelInputs as a program reads them."""
+
+    numbers: Table
+    tables: Sequence[Table]
+    shapes: tuple[tuple[int, ...], ...]
+
+    def look_up(self, place: int, index: Array) -> Array:
+        """The number, or an entry of the flat table, at a place."""
+        return self.numbers[-1 - place] if place < 0 else load(self.tables[place].at[index])
+
+    def of_nodes(self, inputs: StepInputs, node: Array) -> StepInputs:
+        """What acts on the nodes of lanes; inputs: the places of it."""
+        around, terrain = inputs.environment, inputs.environment.terrain
+        inputs = inputs._replace(environment=replace(around, terrain=None))
+        acts = jax.tree.map(lambda place: self.look_up(place, node), inputs)
+        ground = jax.tree.map(self._whole, terrain)
+        return acts._replace(environment=replace(acts.environment, terrain=ground))
+
+    def _whole(self, place: int) -> Any:
+        return self.numbers[-1 - place] if place < 0 else Entries(self.tables[place], self.shapes[place])
+
+
+@dataclass(frozen=True)
+class Entries:
+    """A table with the axes of an array, as the functions of a terrain read it."""
+
+    table: Table
+    shape: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, indices: Any) -> Array:
+        indices = indices if isinstance(indices, tuple) else (indices,)
+        return load(self.table.at[sum(index * by for index, by in zip(indices, strides(self.shape), strict=True))])
+
+    def reshape(self, *_: Any) -> Entries:
+        """Itself: there are no axes of robots to take away."""
+        return self
 
 
 class Launcher:
@@ -125,19 +175,10 @@ class Launcher:
         """by_velocity: whether forces depend on the neighbors' velocities."""
         self.neighborhood, self.inputs, self.step, self.integrator = neighborhood, inputs, step, integrator
         self.by_velocity, self.interpret = by_velocity, interpret
-        around = inputs.environment
-        line = None if around.terrain is None else around.terrain.line
-        if line is not None and line.convex:
-            in_kernel = replace(around, terrain=by_numbers(line))
-        else:
-            in_kernel = replace(around, bodies=() if around.terrain else around.bodies, terrain=None)
-        self.in_kernel = inputs._replace(environment=in_kernel)
-        self.looks_up = in_kernel.terrain is None and around.terrain is not None
-        """whether contact with obstacles follows the launch, not in it"""
 
     def known(self, springs: Any, order: LaneOrder | None = None) -> KernelInputs:
         """What `move` needs; gather it once if the springs stay as they are."""
-        return gather_known(springs, self.in_kernel, self.step, order)
+        return gather_known(springs, self.inputs, self.step, order)
 
     def move(self, known: KernelInputs, moving: NodeState, spare: NodeState | None = None) -> NodeState:
         """The motion one step later.
@@ -146,7 +187,7 @@ class Launcher:
         used again, and absent nodes stay as they are in it.
         """
         assert (known.order is None) == (spare is None), "a spare motion goes with an order of the nodes"
-        moved = _launch(
+        return _launch(
             known,
             moving,
             spare,
@@ -155,7 +196,6 @@ class Launcher:
             by_velocity=self.by_velocity,
             interpret=self.interpret,
         )
-        return obstacle_contacts(self.inputs, moved, moving, self.step, self.integrator) if self.looks_up else moved
 
 
 # Compiled, so that it is translated once, however often it is called.
@@ -176,7 +216,9 @@ def _launch(
     ordered = (
         () if known.order is None else (known.order.node, known.order.count, *map(jnp.ravel, jax.tree.leaves(spare)))
     )
-    compute = partial(_program, neighborhood, len(moving.position), known.places, integrator, by_velocity)
+    compute = partial(
+        _program, neighborhood, len(moving.position), known.places, known.shapes, integrator, by_velocity
+    )
     after = kernel_call(
         partial(_in_order, compute, nodes, lanes, len(before))
         if ordered
@@ -213,6 +255,7 @@ def _program(
     neighborhood: Neighborhood,
     dimension: int,
     places: tuple[Any, StepInputs, int],
+    shapes: tuple[tuple[int, ...], ...],
     integrator: str,
     by_velocity: bool,
     node: Array,
@@ -221,12 +264,9 @@ def _program(
     """Move the nodes of all lanes; node: of each."""
     fields = 2 * dimension
     before, (numbers, *tables), after = references[:fields], references[fields:-fields], references[-fields:]
-
-    def look_up(place: int, index: Array) -> Array:
-        return numbers[-1 - place] if place < 0 else load(tables[place].at[index])
-
+    known = Known(numbers, tables, shapes)
     springs, inputs, step_place = places
-    step = look_up(step_place, node)
+    step = known.look_up(step_place, node)
     # Velocities of neighbors are read only where something depends on them.
     wanted = before if by_velocity or FORCE_EVALUATION_OFFSET[integrator] else before[:dimension]
 
@@ -234,24 +274,22 @@ def _program(
         values = [load(part.at[nodes]) for part in parts]
         return NodeState(tuple(values[:dimension]), tuple(values[dimension:]))
 
-    def felt(moving: NodeState) -> NodeState:
-        share = FORCE_EVALUATION_OFFSET[integrator]
-        return _ahead(share, moving, step) if share else moving
-
+    felt = partial(felt_motion, integrator, step)
     own = motion_of(node, before)
-    force = neighborhood.force(node, felt(own), springs, look_up, lambda there: felt(motion_of(there, wanted)))
-    acts = jax.tree.map(lambda place: look_up(place, node), inputs)
-    moved = _moved(integrator, force, own, acts, step)
+    force = neighborhood.force(node, felt(own), springs, known.look_up, lambda there: felt(motion_of(there, wanted)))
+    moved = moved_by(integrator, force, own, known.of_nodes(inputs, node), step)
     for reference, values in zip(after, jax.tree.leaves(moved), strict=True):
         store(reference.at[node], values)
 
 
-def _ahead(share: float, moving: NodeState, step: Array) -> NodeState:
-    """Where nodes are a share of a step later."""
-    return moving._replace(position=plus(moving.position, times(share * step, moving.velocity)))
+def felt_motion(integrator: str, step: Array, moving: NodeState) -> NodeState:
+    """The motion with which springs act in a step."""
+    share = FORCE_EVALUATION_OFFSET[integrator]
+    return moving._replace(position=plus(moving.position, times(share * step, moving.velocity))) if share else moving
 
 
-def _moved(integrator: str, force: Vector, own: NodeState, inputs: StepInputs, step: Array) -> NodeState:
+def moved_by(integrator: str, force: Vector, own: NodeState, inputs: StepInputs, step: Array) -> NodeState:
+    """The motion one step later; force: of springs and the like [N]."""
     return move(inputs, lambda *_: force, own, step, step, integrator)
 
 
