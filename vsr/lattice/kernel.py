@@ -103,7 +103,7 @@ def gather_known(springs: Any, inputs: StepInputs, step: Array | float, order: L
     tables: list[Array] = []
     places: list[int] = []
     for leaf in leaves:
-        if leaf.size == 1:
+        if leaf.size == 1 and jnp.issubdtype(leaf.dtype, jnp.floating):
             numbers.append(leaf.reshape(-1))
             places.append(-len(numbers))
         elif leaf.size == 0:  # springs that a thin grid does not have; nobody looks them up

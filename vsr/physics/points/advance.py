@@ -1,7 +1,8 @@
 """Many substeps of a body of point masses: which implementation runs, and the loop over control intervals.
 
-`xla` is plain JAX (vsr.physics.points.reference), and `differentiable` the same with gradients; `fused` launches a
-GPU kernel a substep (vsr.physics.points.kernel), and `interpreted` the same without a GPU, for tests.
+`xla` is plain JAX (vsr.physics.points.reference), and `differentiable` the same with gradients; `fused` is a GPU
+kernel for all substeps of a control interval (vsr.physics.points.kernel), and `interpreted` the same without a GPU, for
+tests.
 """
 
 from __future__ import annotations
@@ -32,9 +33,7 @@ def advance_through(
 ) -> tuple[PointState, Telemetry]:
     """See vsr.physics.contract.Engine.advance."""
     environment = as_exact(environment, model.mass.dtype)
-    obstacle = beyond_kernel(
-        model.integrator, model.yield_force is not None, model.chambers is not None, model.driven is not None
-    )
+    obstacle = beyond_kernel(model.integrator, model.yield_force is not None)
     advance = _implementation(chosen(implementation, model.mass.dtype, obstacle), model, substep, count)
 
     def interval(state: PointState, control: Array) -> tuple[PointState, Telemetry]:
@@ -44,17 +43,13 @@ def advance_through(
     return through_intervals(interval, state, controls)
 
 
-def beyond_kernel(integrator: str, breaks: bool, holds_fluid: bool, directed: bool) -> str | None:
-    """Why the kernel cannot move a body, if so; breaks: whether springs can; directed: whether some axes are driven."""
+def beyond_kernel(integrator: str, breaks: bool) -> str | None:
+    """Why the kernel cannot move a body, if so; breaks: whether springs can."""
     if integrator not in FORCE_EVALUATION_OFFSET:
         known = ", ".join(FORCE_EVALUATION_OFFSET)
         return f"the kernel knows the integrators {known}, and {integrator} was asked for"
     if breaks:
         return "springs do not break in the kernel, and a material has a yield_force"
-    if holds_fluid:
-        return "the kernel knows no chambers, and a material is a fluid"
-    if directed:
-        return "the kernel drives voxels along all axes, and a material along the horizontal or the vertical only"
     return None
 
 
@@ -68,7 +63,6 @@ def _implementation(name: Implementation, model: PointModel, substep: float, cou
     def advance(model: PointModel, environment: Environment, state: PointState, control: Array) -> PointState:
         control = jnp.clip(control, -1, 1)
         side, inputs = target_side(model, control), step_inputs(model, environment, substep)
-        assert not isinstance(side, tuple)
         interpret = name == "interpreted"
         return kernel.advance(model, joints, inputs, state, control, side, substep, count, interpret=interpret)
 

@@ -112,12 +112,7 @@ class PointEngine(Engine):
         if implementation == "differentiable" and (breaks or holds_fluid):
             reason = "springs break at once (yield_force)" if breaks else "a material is a fluid"
             return {"implementation": f"'differentiable' has no gradients for this body: {reason}; use 'auto' or 'xla'"}
-        obstacle = beyond_kernel(
-            integrator or DEFAULT_INTEGRATOR,
-            breaks,
-            holds_fluid,
-            any(material.actuation in ("horizontal", "vertical") for material in materials),
-        )
+        obstacle = beyond_kernel(integrator or DEFAULT_INTEGRATOR, breaks)
         if implementation != "fused" or obstacle is None:
             return {}
         return {"implementation": f"'fused' cannot move this body: {obstacle}; use 'auto' or 'xla'"}

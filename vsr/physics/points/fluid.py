@@ -61,13 +61,18 @@ def followed(model: PointModel, moving: NodeState) -> NodeState:
     chambers = model.chambers
     if chambers is None:
         return moving
-    rounds = ROUNDS * (max(model.present.shape[: model.dimension]) - 1)
+    rounds = follow_rounds(model)
     follows, neighbors = chambers.follows > 0, _neighbors(model)
 
     def round_of(_: int, now: NodeState) -> NodeState:
         return jax.tree.map(lambda part: jnp.where(follows, _sum_beside(model, part) / neighbors, part), now)
 
     return jax.lax.fori_loop(0, rounds, round_of, moving)
+
+
+def follow_rounds(model: PointModel) -> int:
+    """How often nodes amid the fluid go to the mean of their neighbors; 0 without fluid."""
+    return 0 if model.chambers is None else ROUNDS * (max(model.present.shape[: model.dimension]) - 1)
 
 
 def _neighbors(model: PointModel) -> Array:

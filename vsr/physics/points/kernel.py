@@ -1,38 +1,48 @@
-"""Springs of voxels in the lanes of a GPU kernel (vsr.lattice.kernel): a lane per node, in every layer.
+"""Substeps of voxels of point masses as one GPU kernel: a program has a robot, a lane one of its nodes.
 
 A node sees the voxels around it, up to 8 in 3-D, and in each the other corners. Two nodes may share several voxels,
-each with a spring between them, which are one spring here: stiffness, damping and tension at length 0 add up.
+each with a spring between them, which are one spring here: stiffness, damping and tension at length 0 add up. What is
+known of springs before the first substep stays in registers; the motion of nodes goes through tables on chip. Forces
+that a voxel has by all of its corners, by force actuation and by fluid, are computed in a lane per voxel and added up
+by nodes. A body too large for one program is moved by a launch a substep (vsr.lattice.kernel).
 
 Where there are several layers, the voxels that a node shares with a place beside it may lead to different nodes there,
 of different parts of the body. Voxels with a common face belong together at all corners of that face; so only where
 more than two meet, along an edge in 3-D, there can be two nodes, and no more: one that the first of the voxels has,
-and one that the last has.
+and one that the last has. Lanes take the nodes that are there; if they are too many, every lane has several in turn,
+and what is known of their springs is found again in every substep.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
-from operator import add, and_
+from operator import add, and_, or_
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 
+from vsr.compute.gpu.language import WARP, Table, anyone, kernel_call, load, store
 from vsr.compute.vector import Vector, join, minus, plus, split, times
 from vsr.compute.xla import TOGETHER, repeat
 from vsr.lattice.grid import kind
 from vsr.lattice.integrators import NodeState
 from vsr.lattice.kernel import (
     KernelInputs,
+    Known,
     LaneOrder,
     Launcher,
     Look,
     LookUp,
     are_in_grid,
+    felt_motion,
+    gather_known,
+    moved_by,
     places_of,
     present_first,
     strides,
@@ -40,12 +50,19 @@ from vsr.lattice.kernel import (
 from vsr.lattice.law import joint_pull
 from vsr.lattice.step import StepInputs
 from vsr.physics.actuation import inward_forces
+from vsr.physics.fluid import law
+from vsr.physics.fluid.law import FluidNumbers
+from vsr.physics.fluid.voxels import volume_shares, wall_loads
+from vsr.physics.points.fluid import chamber_drive, follow_rounds
 from vsr.physics.points.model import PointModel, PointState
+from vsr.physics.points.springs import Sides, rest_length, spring_corners, turns
 from vsr.robot.corners import corner_steps
 
 Steps = tuple[int, ...]
 LAYER_BITS = 2
 """That hold the number of a layer: there are four at most."""
+MOST_LANES = 384
+"""Of a program: with more, a lane has too few registers for the springs of its node in 3-D."""
 
 
 class VoxelNumbers(NamedTuple):
@@ -56,28 +73,60 @@ class VoxelNumbers(NamedTuple):
     damping: Any
     """[N s/m], (kinds, c)"""
     tension: Any
-    """stiffness times the spring's rest length [N], (kinds, c)"""
+    """stiffness times the spring's rest length [N], (kinds, c), or (classes of `turns`, c) if axes differ"""
     strength: Any | None
     """of the actuation by force on every corner, towards the voxel's center [N], c"""
     layers: Any | None
     """in which layer the node of each corner is, LAYER_BITS each, -1 where no voxel is, c; None if there is but one"""
+    springs: Any | None
+    """bits of the springs that a voxel has, in the order of `spring_corners`, c; None if all"""
+    chambers: ChamberNumbers | None
+
+
+class ChamberNumbers(NamedTuple):
+    """What is known of fluid; c stands for the axes of cells, m for chambers."""
+
+    chamber: Any
+    """of every voxel, -1 if it has no fluid, c"""
+    count: Any
+    """of chambers, ()"""
+    walls: Any
+    """see Chambers, (faces, c)"""
+    depth: Any
+    """[m], ()"""
+    numbers: Any
+    """FluidNumbers, each (m,)"""
+    rest_volume: Any
+    """[m³], (m,)"""
+    drive: Any
+    """[Pa] or [m³], (m,)"""
+    level: Any
+    """a height amid the body [m], ()"""
+    gravity: Any
+    """[m/s²], ()"""
+    present: Any
+    """1 where there is a voxel, c"""
+    follows: Any
+    """1 for nodes amid the fluid, (layers, n)"""
 
 
 class _Voxel(NamedTuple):
     """What a lane knows of one of its voxels, as lanes; nothing of those it does not have."""
 
     exists: Array
+    cell: Array
     layers: Array | None
     """of its corners, as VoxelNumbers has them"""
     stiffness: list[Array]
     damping: list[Array]
     tension: list[Array]
     strength: Array | None
+    springs: Array | None
 
     def layer(self, corner: int) -> Array:
         """In which the node of a corner is."""
         assert self.layers is not None
-        return self.layers >> corner * LAYER_BITS & (1 << LAYER_BITS) - 1
+        return _layer_of(self.layers, corner)
 
 
 class _End(NamedTuple):
@@ -86,6 +135,18 @@ class _End(NamedTuple):
     position: Vector
     has: list[Array] | None
     """which of the voxels that may share the spring do; None if all"""
+
+
+class Spring(NamedTuple):
+    """What stays as it is of a lane's springs between the same two nodes, as lanes."""
+
+    end: Array
+    """the other node"""
+    stiffness: Array
+    damping: Array
+    tension: Array
+    has: list[Array] | None
+    """see _End"""
 
 
 class Joints(NamedTuple):
@@ -104,7 +165,10 @@ def joints_of(model: PointModel) -> Joints | None:
     layer = jnp.argmax(model.layer, 0).astype(jnp.int32)
     shift = LAYER_BITS * jnp.arange(layer.shape[0], dtype=jnp.int32)
     packed = (layer << shift.reshape(-1, *(1,) * model.dimension)).sum(0, dtype=jnp.int32)
-    return Joints(jnp.where(model.present > 0, packed, -1), present_first(model.node_mass > 0))
+    there = model.node_mass > 0
+    if model.chambers is not None:
+        there = there | (model.chambers.follows > 0)
+    return Joints(jnp.where(model.present > 0, packed, -1), present_first(there))
 
 
 def advance(
@@ -113,46 +177,95 @@ def advance(
     inputs: StepInputs,
     state: PointState,
     control: Array,
-    side: Array,
+    side: Sides,
     substep: float,
     count: int,
     *,
     interpret: bool,
 ) -> PointState:
-    """The state `count` substeps [s] later, one launch each; side: target of the voxels [m], c."""
+    """The state `count` substeps [s] later; side: target of the voxels [m], c, or one for each axis of cells."""
     axis = 1 + model.dimension  # of the vectors' components, after layers and nodes
-    neighborhood = VoxelNeighborhood(model.present.shape, model.layer.shape[0])
-    launcher = Launcher(neighborhood, inputs, substep, model.integrator, by_velocity=True, interpret=interpret)
-    numbers = voxel_numbers(model, side, control, None if joints is None else joints.layers)
-    known = launcher.known(numbers, None if joints is None else joints.order)
+    body = VoxelNeighborhood(model.present.shape, model.layer.shape[0], isinstance(side, tuple))
+    numbers = voxel_numbers(model, inputs, state, side, control, None if joints is None else joints.layers)
+    order = None if joints is None else joints.order
     start = NodeState(split(state.position, axis), split(state.velocity, axis))
-    together = 1 if interpret else TOGETHER
-    if joints is None:
-        moving = repeat(lambda _, now: launcher.move(known, now), 0, count, start, together)
-    else:  # one motion and the one before it take turns, as do their places in memory
-        turn = partial(_two_stage, launcher, known)
-        moving, _ = repeat(turn, 0, count, (start, start), together)
+    options = {"integrator": model.integrator, "interpret": interpret}
+    if body.lanes <= MOST_LANES or model.chambers is not None:
+        known = gather_known(numbers, _carrying(model, inputs), substep, order)
+        moving = _resident(known, start, body=body, count=count, rounds=follow_rounds(model), **options)
+    else:
+        launcher = Launcher(body, inputs, substep, by_velocity=True, **options)
+        moving = _by_launches(launcher, launcher.known(numbers, order), start, count, 1 if interpret else TOGETHER)
     return replace(state, position=join(moving.position, axis), velocity=join(moving.velocity, axis))
 
 
-def _two_stage(
-    launcher: Launcher, known: KernelInputs, _: Any, both: tuple[NodeState, NodeState]
-) -> tuple[NodeState, NodeState]:
-    """Of the latest motion and the one before it, the next and the latest."""
-    now, before = both
-    return launcher.move(known, now, before), now
+def _carrying(model: PointModel, inputs: StepInputs) -> StepInputs:
+    """With what holds up the fluid that nodes carry along: its weight acts through the walls."""
+    if model.chambers is None:
+        return inputs
+    none = jnp.zeros((), model.mass.dtype)
+    lift = *(none,) * (model.dimension - 1), model.chambers.fluid_mass * inputs.environment.gravity
+    return inputs._replace(load=lift if inputs.load is None else plus(inputs.load, lift))
 
 
-def voxel_numbers(model: PointModel, side: Array, control: Array, layers: Array | None) -> VoxelNumbers:
-    """Of all voxels under control values, c; side: their target [m], c; layers: see VoxelNumbers."""
-    kinds = model.stiffness.shape[0]
-    root = jnp.sqrt(jnp.arange(1, kinds + 1, dtype=side.dtype)).reshape(-1, *(1,) * side.ndim)
+def _by_launches(launcher: Launcher, known: KernelInputs, start: NodeState, count: int, together: int) -> NodeState:
+    """One launch each substep."""
+    if known.order is None:
+        return repeat(lambda _, now: launcher.move(known, now), 0, count, start, together)
+
+    # One motion and the one before it take turns, as do their places in memory.
+    def turn(_: Any, both: tuple[NodeState, NodeState]) -> tuple[NodeState, NodeState]:
+        now, before = both
+        return launcher.move(known, now, before), now
+
+    return repeat(turn, 0, count, (start, start), together)[0]
+
+
+def voxel_numbers(
+    model: PointModel, inputs: StepInputs, state: PointState, side: Sides, control: Array, layers: Array | None
+) -> VoxelNumbers:
+    """Of all voxels under control values, c; side: their target [m]; layers: see VoxelNumbers."""
+    if isinstance(side, tuple):
+        classes = turns(model.dimension)
+        tension = jnp.stack([model.stiffness[len(axes) - 1] * rest_length(side, axes) for axes in classes])
+    else:
+        kinds = model.stiffness.shape[0]
+        root = jnp.sqrt(jnp.arange(1, kinds + 1, dtype=side.dtype)).reshape(-1, *(1,) * side.ndim)
+        tension = model.stiffness * root * side
+    springs = None
+    if model.springs is not None:
+        place = jnp.arange(model.springs.shape[0], dtype=jnp.int32).reshape(-1, *(1,) * model.dimension)
+        springs = ((model.springs > 0).astype(jnp.int32) << place).sum(0, dtype=jnp.int32)
     return VoxelNumbers(
         stiffness=model.stiffness,
         damping=model.damping,
-        tension=model.stiffness * root * side,
+        tension=tension,
         strength=None if model.max_force is None else control * model.max_force,
         layers=layers,
+        springs=springs,
+        chambers=_chamber_numbers(model, inputs, state, control),
+    )
+
+
+def _chamber_numbers(
+    model: PointModel, inputs: StepInputs, state: PointState, control: Array
+) -> ChamberNumbers | None:
+    chambers = model.chambers
+    if chambers is None:
+        return None
+    member, there = chambers.member > 0, model.node_mass > 0
+    return ChamberNumbers(
+        chamber=jnp.where(member.any(0), jnp.argmax(member, 0), -1).astype(jnp.int32),
+        count=(chambers.rest_volume > 0).sum().astype(model.mass.dtype),
+        walls=chambers.walls,
+        depth=chambers.depth,
+        numbers=chambers.numbers,
+        rest_volume=chambers.rest_volume,
+        drive=chamber_drive(model, control),
+        level=jnp.where(there, state.position[..., -1], 0).sum() / jnp.maximum(there.sum(), 1),
+        gravity=jnp.asarray(inputs.environment.gravity, model.mass.dtype),
+        present=model.present,
+        follows=chambers.follows,
     )
 
 
@@ -163,6 +276,8 @@ class VoxelNeighborhood:
     cells: tuple[int, ...]
     """along each axis, x last"""
     layers: int
+    directed: bool
+    """whether springs along different axes have different tensions"""
 
     @property
     def nodes(self) -> int:
@@ -174,40 +289,95 @@ class VoxelNeighborhood:
         """Nodes of one layer along each axis."""
         return tuple(size + 1 for size in self.cells)
 
+    @property
+    def lanes(self) -> int:
+        """For the nodes of one layer, which are as many as bodies without loose contacts have."""
+        return -(-self._vertices // WARP) * WARP
+
+    @property
+    def margin(self) -> int | None:
+        """See `springs`; None if there are several layers, whose nodes are looked for."""
+        return sum(strides(self.vertices)) if self.layers == 1 else None
+
+    @property
+    def corners(self) -> int:
+        """Of a voxel."""
+        return len(self._corners)
+
     def force(self, node: Array, moving: NodeState, springs: VoxelNumbers, look_up: LookUp, look: Look) -> Vector:
         """See vsr.lattice.kernel.Neighborhood."""
-        vertex, layer = node % self._vertices, node // self._vertices
-        place = places_of(vertex, self.vertices)
-        voxels = [self._voxel(layer, place, number, springs, look_up) for number in range(len(self._corners))]
+        voxels = self.voxels_around(node, springs, look_up)
         force: Vector = tuple(jnp.zeros_like(part) for part in moving.position)
         ends: list[_End] = []
-        for steps, far in self._springs:
-            end, has = self._other_end(node, vertex, place, voxels, steps, far)
-            other = look(end)
-            force = self._pulled(steps, force, moving, other, has, voxels)
-            ends.append(_End(other.position, has))
+        for spring in self.springs(node, voxels):
+            other = look(spring.end)
+            force = pulled(force, moving, other, spring)
+            ends.append(_End(other.position, spring.has))
         for number, voxel in enumerate(voxels):
             if voxel.strength is not None:
                 force = plus(force, self._inward(number, voxel.strength, ends, moving.position))
         return force
 
-    def _pulled(
+    def voxels_around(self, node: Array, springs: VoxelNumbers, look_up: LookUp) -> list[_Voxel]:
+        """Numbered by the corner of them that the node is."""
+        layer, place = node // self._vertices, self._place(node)
+        return [self._voxel(layer, place, number, springs, look_up) for number in range(self.corners)]
+
+    def springs(
         self,
-        steps: Steps,
-        force: Vector,
-        moving: NodeState,
-        other: NodeState,
-        has: list[Array] | None,
+        node: Array,
         voxels: list[_Voxel],
-    ) -> Vector:
-        """The force with that of one spring more [N]; other: the motion of its other end; has: see _End."""
-        stiffness, damping, tension = (
-            _total([getattr(voxels[number], name)[kind(steps)] for number in self._sharing(steps)], has)
-            for name in ("stiffness", "damping", "tension")
-        )
-        between = minus(other.position, moving.position)
-        strength = joint_pull(stiffness, tension, damping, between, minus(other.velocity, moving.velocity))
-        return plus(force, times(strength, between))
+        margin: int | None = None,
+        which: Callable[[Steps, bool], bool] = lambda *_: True,
+    ) -> Iterator[Spring]:
+        """Of the nodes of lanes, by the voxels around them, one after the other.
+
+        margin: None, or where the first node is in a table that goes on before it and behind the last: then ends are
+        places in that table, any if a spring is not there; which: of the springs, by what `_springs` has of them.
+        """
+        for steps, far in filter(lambda way: which(*way), self._springs):
+            yield self._spring(node, voxels, steps, far, margin)
+
+    def _spring(self, node: Array, voxels: list[_Voxel], steps: Steps, far: bool, margin: int | None) -> Spring:
+        end, has = self._other_end(node, voxels, steps, far, margin)
+        rows = kind(steps), kind(steps), self._tension_row(steps)
+        values = [
+            self._total(steps, [getattr(voxels[number], name)[row] for number in self._sharing(steps)], voxels, has)
+            for name, row in zip(("stiffness", "damping", "tension"), rows, strict=True)
+        ]
+        return Spring(end, *values, has)
+
+    def edges(
+        self, node: Array, voxels: list[_Voxel], present: list[Array], margin: int | None
+    ) -> Iterator[tuple[Array, Array]]:
+        """The ends of all voxel edges at a node, and how many voxels have each; present: 1 or 0 for each voxel."""
+        for steps, far in self._springs:
+            if kind(steps) == 0:
+                end, has = self._other_end(node, voxels, steps, far, margin)
+                there = [present[number] for number in self._sharing(steps)]
+                if has is not None:
+                    there = [jnp.where(one, value, 0) for one, value in zip(has, there, strict=True)]
+                yield end, reduce(add, there)
+
+    def _tension_row(self, steps: Steps) -> int:
+        if not self.directed:
+            return kind(steps)
+        return turns(len(steps)).index(tuple(axis for axis, step in enumerate(steps) if step))
+
+    def _total(self, steps: Steps, values: list[Array], voxels: list[_Voxel], has: list[Array] | None) -> Array:
+        """Of the voxels that have a spring."""
+        if has is not None:
+            values = [jnp.where(one, value, 0) for one, value in zip(has, values, strict=True)]
+        shared = self._sharing(steps)
+        if voxels[0].springs is not None:
+            bits = [voxels[number].springs >> self._spring_of_voxel(number, steps) & 1 for number in shared]
+            values = [jnp.where(bit > 0, value, 0) for bit, value in zip(bits, values, strict=True)]
+        return reduce(add, values)
+
+    def _spring_of_voxel(self, number: int, steps: Steps) -> int:
+        """The place among `spring_corners` of a voxel's spring that leads from its corner of this number."""
+        ends = {number, self._beyond(number, steps)}
+        return [{first, second} for _, first, second in spring_corners(len(steps))].index(ends)
 
     @property
     def _corners(self) -> list[Steps]:
@@ -229,15 +399,18 @@ class VoxelNeighborhood:
         return [number for number, own in enumerate(self._corners) if _leads_to_corner(own, steps)]
 
     def _other_end(
-        self, node: Array, vertex: Array, place: list[Array], voxels: list[_Voxel], steps: Steps, far: bool
+        self, node: Array, voxels: list[_Voxel], steps: Steps, far: bool, margin: int | None
     ) -> tuple[Array, list[Array] | None]:
         """The node that a spring leads to, and which of the voxels that may share it do; any node if there are none.
 
-        vertex and place: of the node in its layer; far: see `_springs`.
+        far: see `_springs`; margin: see `springs`.
         """
-        beside = vertex + sum(step * by for step, by in zip(steps, strides(self.vertices), strict=True))
+        away = sum(step * by for step, by in zip(steps, strides(self.vertices), strict=True))
+        if self.layers == 1 and margin is not None:
+            return node + (margin + away), None
         if self.layers == 1:
-            return jnp.where(are_in_grid(place, steps, self.vertices), beside, node), None
+            return jnp.where(are_in_grid(self._place(node), steps, self.vertices), node + away, node), None
+        beside = node % self._vertices + away
         shared = self._sharing(steps)
         layers = {number: voxels[number].layer(self._beyond(number, steps)) for number in shared}
 
@@ -254,31 +427,52 @@ class VoxelNeighborhood:
             has = [(layers[number] != first) if far else (layers[number] == first) for number in shared]
         return jnp.where(chosen < 0, node, chosen * self._vertices + beside), has
 
+    def _place(self, node: Array) -> list[Array]:
+        """Of a node in its layer, along each axis."""
+        return places_of(node % self._vertices, self.vertices)
+
     def _beyond(self, number: int, steps: Steps) -> int:
         """The corner of a voxel to which steps from the node lead."""
         return self._corners.index(tuple(at + step for at, step in zip(self._corners[number], steps, strict=True)))
 
     def _voxel(self, layer: Array, place: list[Array], number: int, springs: VoxelNumbers, look_up: LookUp) -> _Voxel:
         """The voxel of which the node is a certain corner; layer and place: of the node."""
-        own = self._corners[number]
-        inside = [at < size if step == 0 else at > 0 for at, step, size in zip(place, own, self.cells, strict=True)]
-        exists, layers = reduce(and_, inside), None
-        by = strides(self.cells)
-        cell = jnp.where(exists, sum((at - step) * s for at, step, s in zip(place, own, by, strict=True)), 0)
+        exists, cell = self._cell(place, number)
+        layers = None
         if springs.layers is not None:
             layers = look_up(springs.layers, cell)
-            at_node = layers >> number * LAYER_BITS & (1 << LAYER_BITS) - 1
-            exists = exists & (layers >= 0) & (at_node == layer)
+            exists = exists & (layers >= 0) & (_layer_of(layers, number) == layer)
 
         def there(table: Any, row: int = 0) -> Array:
             return jnp.where(exists, look_up(table, row * math.prod(self.cells) + cell), 0)
 
         kinds = range(len(self.cells))
-        stiffness, damping, tension = (
-            [there(table, kind) for kind in kinds] for table in (springs.stiffness, springs.damping, springs.tension)
-        )
+        classes = range(len(turns(len(self.cells)))) if self.directed else kinds
+        stiffness, damping = ([there(table, kind) for kind in kinds] for table in (springs.stiffness, springs.damping))
+        tension = [there(springs.tension, row) for row in classes]
         strength = None if springs.strength is None else there(springs.strength)
-        return _Voxel(exists, layers, stiffness, damping, tension, strength)
+        has = None if springs.springs is None else look_up(springs.springs, cell)
+        return _Voxel(exists, cell, layers, stiffness, damping, tension, strength, has)
+
+    def _cell(self, place: list[Array], number: int) -> tuple[Array, Array]:
+        """Whether the grid has the cell of which a vertex is a certain corner, and its number, 0 if not."""
+        own = self._corners[number]
+        inside = [at < size if step == 0 else at > 0 for at, step, size in zip(place, own, self.cells, strict=True)]
+        exists, by = reduce(and_, inside), strides(self.cells)
+        return exists, jnp.where(exists, sum((at - step) * s for at, step, s in zip(place, own, by, strict=True)), 0)
+
+    def corner_nodes(self, cell: Array, springs: VoxelNumbers, look_up: LookUp) -> list[Array]:
+        """Of the cells of lanes."""
+        place = places_of(cell, self.cells)
+        vertex = sum(at * by for at, by in zip(place, strides(self.vertices), strict=True))
+        layers = None if springs.layers is None else look_up(springs.layers, cell)
+        nodes = []
+        for number, steps in enumerate(self._corners):
+            node = vertex + sum(step * by for step, by in zip(steps, strides(self.vertices), strict=True))
+            if layers is not None:
+                node = node + jnp.where(layers < 0, 0, _layer_of(layers, number)) * self._vertices
+            nodes.append(node)
+        return nodes
 
     @property
     def _vertices(self) -> int:
@@ -299,13 +493,364 @@ class VoxelNeighborhood:
         return inward_forces(strength, corners)[0]
 
 
-def _total(values: list[Array], has: list[Array] | None) -> Array:
-    """Of the voxels that have a spring."""
-    if has is not None:
-        values = [jnp.where(one, value, 0) for one, value in zip(has, values, strict=True)]
-    return reduce(add, values)
+def pulled(force: Vector, moving: NodeState, other: NodeState, spring: Spring) -> Vector:
+    """The force with that of one spring more [N]; other: the motion of its other end."""
+    between = minus(other.position, moving.position)
+    parting = minus(other.velocity, moving.velocity)
+    return plus(force, times(joint_pull(spring.stiffness, spring.tension, spring.damping, between, parting), between))
+
+
+def _layer_of(layers: Array, corner: int) -> Array:
+    """In which the node of a corner is; layers: see VoxelNumbers."""
+    return layers >> corner * LAYER_BITS & (1 << LAYER_BITS) - 1
 
 
 def _leads_to_corner(own: Steps, steps: Steps) -> bool:
     """Whether steps from a voxel's corner lead to another one of it."""
     return all(0 <= at + step <= 1 for at, step in zip(own, steps, strict=True))
+
+
+# Compiled, so that it is translated once, however often it is called.
+@partial(jax.jit, static_argnames=("body", "integrator", "count", "rounds", "interpret"))
+def _resident(
+    known: KernelInputs,
+    start: NodeState,
+    *,
+    body: VoxelNeighborhood,
+    integrator: str,
+    count: int,
+    rounds: int,
+    interpret: bool,
+) -> NodeState:
+    """All substeps in one launch."""
+    shape, motion = start.position[0].shape, [part.reshape(-1) for part in jax.tree.leaves(start)]
+    order = () if known.order is None else (known.order.node, known.order.count)
+    after = kernel_call(
+        lambda *tables: _Program(body, known.places, known.shapes, integrator, count, rounds, *tables).run(),
+        programs=1,
+        lanes=min(body.lanes, MOST_LANES),
+        results=motion,
+        scratch=[jax.ShapeDtypeStruct(size, motion[0].dtype) for size in _scratch(body, known.places[0])],
+        # In place: absent nodes stay as they are.
+        aliases={number: number for number in range(len(motion))},
+        interpret=interpret,
+        name="move_robot",
+    )(*motion, *order, known.numbers, *known.tables)
+    return jax.tree.unflatten(jax.tree.structure(start), [part.reshape(shape) for part in after])
+
+
+def _scratch(body: VoxelNeighborhood, springs: VoxelNumbers) -> list[tuple[int, ...]]:
+    """Motion of the nodes; then, if there are any, forces on the corners of voxels, last of all on those of none."""
+    dimension = len(body.cells)
+    motion = 2 * dimension, body.nodes + 2 * (body.margin or 0)
+    has_forces = springs.strength is not None or springs.chambers is not None
+    return [motion, (dimension * body.corners, math.prod(body.cells) + 1)] if has_forces else [motion]
+
+
+class _Nodes(NamedTuple):
+    """Of lanes."""
+
+    node: Array
+    works: Array
+    """False for lanes that have none; what they are given is that of another"""
+    acts: StepInputs
+
+
+class _Cells(NamedTuple):
+    """Of lanes."""
+
+    cell: Array
+    exists: Array
+    corners: list[Array]
+    """places of their motion"""
+    strength: Array | None
+    fluid: _Fluid | None
+
+
+class _Fluid(NamedTuple):
+    """Of the cells of lanes."""
+
+    chamber: Array
+    walls: list[Array]
+    depth: Array
+    numbers: FluidNumbers
+    rest_volume: Array
+    drive: Array
+
+
+class _Program:
+    """The kernel at work on one robot."""
+
+    def __init__(
+        self,
+        body: VoxelNeighborhood,
+        places: tuple[VoxelNumbers, StepInputs, int],
+        shapes: tuple[tuple[int, ...], ...],
+        integrator: str,
+        count: int,
+        rounds: int,
+        *tables: Table,
+    ) -> None:
+        self.body, self.integrator, self.count, self.rounds = body, integrator, count, rounds
+        self.springs, self.inputs, step = places
+        self.dimension, self.fields = len(body.cells), 2 * len(body.cells)
+        self.scratch = tables[-len(_scratch(body, self.springs)) :]
+        tables = tables[: -len(self.scratch)]
+        self.after, tables = tables[-self.fields :], tables[self.fields : -self.fields]
+        self.order, tables = (None, tables) if body.layers == 1 else (tables[:2], tables[2:])
+        self.known = Known(tables[0], tables[1:], shapes)
+        self.motion, self.pushes = self.scratch[0], self.scratch[1] if len(self.scratch) > 1 else None
+        self.lanes = min(body.lanes, MOST_LANES)
+        self.lane = jnp.arange(self.lanes, dtype=jnp.int32)
+        self.step = self.known.look_up(step, self.lane)
+
+    def run(self) -> None:
+        self.clear()
+        cells = None if self.pushes is None else self.cells()
+        if self.order is not None:
+            there = self.order[1][0]
+            jax.lax.cond(there <= self.lanes, lambda: self.at_once(there, cells), lambda: self.in_turns(there, cells))
+        elif self.body.nodes <= self.lanes:
+            self.at_once(self.body.nodes, cells)
+        else:
+            self.in_turns(self.body.nodes, cells)
+
+    def clear(self) -> None:
+        """Set to 0 what may be read before it is written, or never is."""
+        margin, places = self.body.margin or 0, math.prod(self.body.cells)
+        for table, spans in ((self.motion, ((0, margin), (margin + self.body.nodes, margin))), (self.pushes, ((0, places + 1),))):
+            for row in range(0 if table is None else table.shape[0]):
+                for first, size in spans:
+                    for begin in range(0, size, self.lanes):
+                        store(table.at[row, first + jnp.minimum(begin + self.lane, size - 1)], 0.0)
+
+    # Nodes
+
+    def nodes(self, turn: Array | int, there: Array | int) -> _Nodes:
+        """Of one turn; there: how many nodes there are."""
+        rank = turn * self.lanes + self.lane
+        node = jnp.minimum(rank, jnp.maximum(there - 1, 0))
+        node = node if self.order is None else load(self.order[0].at[node])
+        return _Nodes(node, rank < there, self.known.of_nodes(self.inputs, node))
+
+    def kept(self, nodes: _Nodes) -> NodeState:
+        """Their motion in memory."""
+        values = [load(table.at[nodes.node]) for table in self.after]
+        return NodeState(tuple(values[: self.dimension]), tuple(values[self.dimension :]))
+
+    def keep(self, nodes: _Nodes, moving: NodeState) -> None:
+        for table, values in zip(self.after, jax.tree.leaves(moving), strict=True):
+            store(table.at[nodes.node], values, mask=nodes.works)
+
+    def show(self, nodes: _Nodes, moving: NodeState) -> None:
+        """To all lanes."""
+        for row, values in enumerate(jax.tree.leaves(moving)):
+            store(self.motion.at[row, nodes.node + (self.body.margin or 0)], values, mask=nodes.works)
+
+    def seen(self, place: Array) -> NodeState:
+        """The motion that was shown."""
+        values = [load(self.motion.at[row, place]) for row in range(self.fields)]
+        return NodeState(tuple(values[: self.dimension]), tuple(values[self.dimension :]))
+
+    def felt(self, moving: NodeState) -> NodeState:
+        return felt_motion(self.integrator, self.step, moving)
+
+    def at_once(self, there: Array | int, cells: _Cells | None) -> None:
+        """A node for every lane, whose springs it knows by heart."""
+        nodes = self.nodes(0, there)
+        voxels = self.body.voxels_around(nodes.node, self.springs, self.known.look_up)
+        near = list(self.springs_of(nodes, voxels, far=False))
+        parts = [spring.stiffness > 0 for spring in self.springs_of(nodes, voxels, far=True)]
+        parting = reduce(or_, parts) if parts else None
+        around = self.around(voxels)
+
+        def work(own: NodeState) -> NodeState:
+            felt = self.felt(own)
+            force = self.pulled(self.pushed(around), felt, near)
+            if parting is not None:
+                force = jax.lax.cond(anyone(parting), lambda: self.pulled(force, felt, self.far(nodes)), lambda: force)
+            return moved_by(self.integrator, force, own, nodes.acts, self.step)
+
+        def substep(_: Array, own: NodeState) -> NodeState:
+            self.show(nodes, self.felt(own))
+            self.push(cells)
+            return work(own) if self.order is None else jax.lax.cond(anyone(nodes.works), work, lambda own: own, own)
+
+        own = jax.lax.fori_loop(0, self.count, substep, self.kept(nodes))
+        if self.rounds:
+            beside = self.beside(nodes, voxels)
+
+            def again(_: Array, own: NodeState) -> NodeState:
+                self.show(nodes, own)
+                return self.followed(nodes, beside, own)
+
+            own = jax.lax.fori_loop(0, self.rounds, again, own)
+        self.keep(nodes, own)
+
+    def in_turns(self, there: Array | int, cells: _Cells | None) -> None:
+        """Several nodes for every lane; their motion stays in memory."""
+
+        def each(work: Callable[[_Nodes], None]) -> None:
+            def turn(number: Array, nothing: Array) -> Array:
+                work(self.nodes(number, there))
+                return nothing
+
+            jax.lax.fori_loop(0, (there + self.lanes - 1) // self.lanes, turn, jnp.int32(0))
+
+        def move(nodes: _Nodes) -> None:
+            own = self.kept(nodes)
+            voxels = self.body.voxels_around(nodes.node, self.springs, self.known.look_up)
+            springs = self.body.springs(nodes.node, voxels, self.body.margin)
+            force = self.pulled(self.pushed(self.around(voxels)), self.felt(own), springs)
+            self.keep(nodes, moved_by(self.integrator, force, own, nodes.acts, self.step))
+
+        def follow(nodes: _Nodes) -> None:
+            voxels = self.body.voxels_around(nodes.node, self.springs, self.known.look_up)
+            self.keep(nodes, self.followed(nodes, self.beside(nodes, voxels), self.kept(nodes)))
+
+        def substep(_: Array, nothing: Array) -> Array:
+            each(lambda nodes: self.show(nodes, self.felt(self.kept(nodes))))
+            self.push(cells)
+            each(move)
+            return nothing
+
+        def again(_: Array, nothing: Array) -> Array:
+            each(lambda nodes: self.show(nodes, self.kept(nodes)))
+            each(follow)
+            return nothing
+
+        jax.lax.fori_loop(0, self.count, substep, jnp.int32(0))
+        if self.rounds:
+            jax.lax.fori_loop(0, self.rounds, again, jnp.int32(0))
+
+    def springs_of(self, nodes: _Nodes, voxels: list[_Voxel], far: bool) -> Iterator[Spring]:
+        return self.body.springs(nodes.node, voxels, self.body.margin, lambda _, is_far: is_far == far)
+
+    def far(self, nodes: _Nodes) -> Iterator[Spring]:
+        """Springs that few bodies have, and that no register is kept for."""
+        voxels = self.body.voxels_around(nodes.node, self.springs, self.known.look_up)
+        return self.springs_of(nodes, voxels, far=True)
+
+    def pulled(self, force: Vector, felt: NodeState, springs: Iterable[Spring]) -> Vector:
+        for spring in springs:
+            force = pulled(force, felt, self.seen(spring.end), spring)
+        return force
+
+    # Forces on the corners of voxels
+
+    def around(self, voxels: list[_Voxel]) -> list[Array]:
+        """Where the forces of the voxels around nodes are."""
+        nothing = math.prod(self.body.cells)
+        return [jnp.where(voxel.exists, voxel.cell, nothing) for voxel in voxels]
+
+    def pushed(self, around: list[Array]) -> Vector:
+        """Of all voxels around nodes [N]."""
+        if self.pushes is None:
+            return tuple(jnp.zeros(self.lane.shape, self.motion.dtype) for _ in range(self.dimension))
+        return tuple(
+            reduce(add, [load(self.pushes.at[k * self.dimension + axis, at]) for k, at in enumerate(around)])
+            for axis in range(self.dimension)
+        )
+
+    def cells(self) -> _Cells:
+        """What lanes know of voxels."""
+        known, places = self.springs, math.prod(self.body.cells)
+        lane = jnp.arange(-(-places // self.lanes) * self.lanes, dtype=jnp.int32)
+        cell = jnp.minimum(lane, places - 1)
+        corners = self.body.corner_nodes(cell, known, self.known.look_up)
+        return _Cells(
+            cell=cell,
+            exists=lane < places,
+            corners=[node + (self.body.margin or 0) for node in corners],
+            strength=None if known.strength is None else self.known.look_up(known.strength, cell),
+            fluid=None if known.chambers is None else self.fluid(known.chambers, cell),
+        )
+
+    def fluid(self, known: ChamberNumbers, cell: Array) -> _Fluid:
+        look_up, places = self.known.look_up, math.prod(self.body.cells)
+        chamber = look_up(known.chamber, cell)
+        mine = jnp.maximum(chamber, 0)
+        return _Fluid(
+            chamber=chamber,
+            walls=[look_up(known.walls, side * places + cell) for side in range(2 * self.dimension)],
+            depth=look_up(known.depth, cell),
+            numbers=jax.tree.map(lambda place: look_up(place, mine), known.numbers),
+            rest_volume=look_up(known.rest_volume, mine),
+            drive=look_up(known.drive, mine),
+        )
+
+    def push(self, cells: _Cells | None) -> None:
+        """Write what voxels do to their corners."""
+        if cells is None:
+            return
+        strength, fluid = cells.strength, cells.fluid
+        acts = [] if strength is None else [strength != 0]
+        pressure = None
+        if fluid is not None:
+            acts.append(fluid.chamber >= 0)
+            pressure = law.pressure(fluid.numbers, fluid.rest_volume, fluid.drive, self.volume(cells, fluid))
+
+        def write() -> None:
+            corners = [self.place(at) for at in cells.corners]
+            forces: list[Vector] | None = None
+            if strength is not None:
+                forces = inward_forces(strength, corners)
+            if fluid is not None and pressure is not None:
+                loads = self.loads(fluid, corners, pressure)
+                forces = loads if forces is None else [plus(a, b) for a, b in zip(forces, loads, strict=True)]
+            for k, force in enumerate(forces or ()):
+                for axis, part in enumerate(force):
+                    store(self.pushes.at[k * self.dimension + axis, cells.cell], part, mask=cells.exists)
+
+        jax.lax.cond(anyone(reduce(or_, acts)), write, lambda: None)
+
+    def place(self, at: Array) -> Vector:
+        """Where a node is."""
+        return tuple(load(self.motion.at[axis, at]) for axis in range(self.dimension))
+
+    def volume(self, cells: _Cells, fluid: _Fluid) -> Array:
+        """Of each voxel's chamber [m³]."""
+        chambers = self.springs.chambers
+        assert chambers is not None
+        level, number = (self.known.look_up(place, cells.cell) for place in (chambers.level, chambers.count))
+        holds = (fluid.chamber >= 0) & cells.exists
+        nothing = jnp.zeros(cells.cell.shape, self.motion.dtype)
+
+        def share() -> Array:
+            corner = tuple(zip(*(self.place(at) for at in cells.corners), strict=True))
+            return volume_shares(fluid, corner, level)
+
+        shares = jax.lax.cond(anyone(holds), share, lambda: nothing)
+
+        def total(number: Array, volume: Array) -> Array:
+            mine = holds & (fluid.chamber == number)
+            return jnp.where(mine, jnp.sum(jnp.where(mine, shares, 0)), volume)
+
+        return jax.lax.fori_loop(0, number.astype(jnp.int32), total, nothing)
+
+    def loads(self, fluid: _Fluid, corners: list[Vector], pressure: Array) -> list[Vector]:
+        chambers = self.springs.chambers
+        assert chambers is not None
+        weight = fluid.numbers.density * self.known.look_up(chambers.gravity, fluid.chamber)
+        corner = tuple(zip(*corners, strict=True))
+        return wall_loads(fluid, corner, pressure + weight * fluid.numbers.port, weight)
+
+    # Nodes amid the fluid
+
+    def beside(self, nodes: _Nodes, voxels: list[_Voxel]) -> list[tuple[Array, Array]]:
+        """Neighbors along edges, and how often each counts."""
+        chambers = self.springs.chambers
+        assert chambers is not None
+        present = [
+            jnp.where(voxel.exists, self.known.look_up(chambers.present, voxel.cell), 0) for voxel in voxels
+        ]
+        return list(self.body.edges(nodes.node, voxels, present, self.body.margin))
+
+    def followed(self, nodes: _Nodes, beside: list[tuple[Array, Array]], own: NodeState) -> NodeState:
+        """See vsr.physics.points.fluid.followed; all motion was shown."""
+        chambers = self.springs.chambers
+        assert chambers is not None
+        follows = self.known.look_up(chambers.follows, nodes.node) > 0
+        number = jnp.maximum(reduce(add, [weight for _, weight in beside]), 1)
+        seen = [jax.tree.map(partial(jnp.multiply, weight), self.seen(end)) for end, weight in beside]
+        return jax.tree.map(lambda part, *parts: jnp.where(follows, reduce(add, parts) / number, part), own, *seen)
