@@ -29,6 +29,7 @@ using std::abs; using std::isfinite; using std::max; using std::min;
 #define __forceinline__ inline
 #define __restrict__
 #define __shared__ static
+#define __align__(bytes)
 #define __launch_bounds__(...)
 struct Three { unsigned x; };
 static thread_local Three threadIdx, blockIdx;

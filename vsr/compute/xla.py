@@ -39,9 +39,14 @@ def tracing_a_kernel() -> Iterator[None]:
         _in_kernel.reset(token)
 
 
+def in_kernel() -> bool:
+    """Whether a function of a GPU kernel is traced."""
+    return _in_kernel.get()
+
+
 def for_cpu() -> bool:
     """Whether it is XLA's CPU backend that compiles, and no kernel is traced."""
-    return jax.default_backend() == "cpu" and not _in_kernel.get()
+    return jax.default_backend() == "cpu" and not in_kernel()
 
 
 def materialize(witness: Array, values: Tree) -> Tree:

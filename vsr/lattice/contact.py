@@ -14,15 +14,17 @@ step, and as fast as asked for: the step's own force presses what lies there, an
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
+from vsr.compute.gpu.language import anyone
 from vsr.compute.gradients import gradients_needed, root, share_of
 from vsr.compute.vector import Vector, dot, minus, plus, times
-from vsr.compute.xla import for_cpu, materialize
+from vsr.compute.xla import for_cpu, in_kernel, materialize
 from vsr.environment.model import Environment
 from vsr.environment.surfaces import Surface, combined_friction, combined_restitution, surfaces
 from vsr.lattice.integrators import NodeState
@@ -69,12 +71,16 @@ def touch(
             obstacle = obstacle._replace(friction=combined_friction(friction, obstacle.friction))
         if restitution is not None:
             obstacle = obstacle._replace(restitution=combined_restitution(restitution, obstacle.restitution))
-        moving = _resolve(obstacle, moving, free, step)
+        inside = (obstacle.height < 0) & free
+        if in_kernel():  # most nodes are far from everything
+            resolved = partial(_resolve, obstacle, moving, inside, step)
+            moving = jax.lax.cond(anyone(inside), resolved, lambda moving=moving: moving)
+        else:
+            moving = _resolve(obstacle, moving, inside, step)
     return moving
 
 
-def _resolve(obstacle: Surface, moving: NodeState, free: Array, step: _Step) -> NodeState:
-    inside = (obstacle.height < 0) & free
+def _resolve(obstacle: Surface, moving: NodeState, inside: Array, step: _Step) -> NodeState:
     # `out` is how a node leaves per meter of height: along the normal, or as near to it as a constraint lets it. The
     # constraint bears the rest, which presses on the surface too, so friction holds `pressing` times as much.
     out, pressing = obstacle.normal, 1.0

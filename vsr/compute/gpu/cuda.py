@@ -63,7 +63,7 @@ _OF_KIND = {
     "div": ("__fdividef", "kernel_div"),
 }
 """Functions of floats, and of integers."""
-_SAME = {"copy", "copy_p", "stop_gradient", "reshard", "optimization_barrier"}
+_SAME = {"copy", "copy_p", "stop_gradient", "reshard"}
 _REDUCTIONS = {
     "reduce_sum": ("Sum", "0"),
     "reduce_max": ("Most", None),
@@ -99,6 +99,8 @@ template <typename T> __device__ __forceinline__ bool over_lanes(All, T value) {
 }
 """
 
+Part = tuple[int | None, ...]
+"""Of a table: indices along its axes, None for any."""
 Names = np.ndarray
 """Of a value in C: its axes but that of lanes, and last the entries that a thread has of that, or 1."""
 
@@ -125,7 +127,7 @@ def cuda_text(kernel: Kernel, programs: int, many: Sequence[bool], resident: int
     for table in kernel.tables:
         kind, number = _TYPES[table.dtype.name], table.number
         if number >= last and on_chip:
-            writer.line(f"__shared__ {kind} m{number}[{size_of(table)}];")
+            writer.line(f"__shared__ __align__(16) {kind} m{number}[{size_of(table)}];")
             continue
         only_read = number < kernel.inputs and number not in aliased
         kind = f"const {kind} *__restrict__" if only_read else f"{kind} *"
@@ -144,8 +146,8 @@ class _Writer:
         self.names: dict[Any, Names] = {}
         self.lane_sizes = set(lane_sizes(kernel.program.jaxpr))
         self.first_scratch = kernel.inputs + kernel.results
-        self.touched: set[tuple[int, int | None, str]] = set()
-        """rows of scratch tables, None for any, that were read or written since lanes last waited for each other"""
+        self.touched: set[tuple[int, Part, str]] = set()
+        """parts of scratch tables that were read or written since lanes last waited for each other"""
         self.of_warp: set[str] = set()
         """numbers that differ between warps"""
         self.in_warp = False
@@ -320,7 +322,7 @@ class _Writer:
 
     def load(self, equation: Any, values: list[Names]) -> list[Names]:
         table = equation.params["table"]
-        self.touch(table, equation.invars[0], "r")
+        self.touch(table, equation, "r")
 
         def write(*row: str) -> str:
             place, masked = self.address(table, row[: table.ndim]), row[table.ndim :]
@@ -330,24 +332,24 @@ class _Writer:
 
     def store(self, equation: Any, values: list[Names]) -> list[Names]:
         table = equation.params["table"]
-        self.touch(table, equation.invars[0], "w")
+        self.touch(table, equation, "w")
         for row in zip(*(value.flat for value in np.broadcast_arrays(*values)), strict=True):
             guard = f"if ({row[-1]}) " if len(row) > table.ndim + 1 else ""
             self.line(f"{guard}{self.address(table, row[: table.ndim])} = {row[table.ndim]};")
         return []
 
-    def touch(self, table: Table, index: Any, kind: str) -> None:
-        """Before a row of a scratch table is read (r) or written (w), lanes wait for each other if they must."""
+    def touch(self, table: Table, equation: Any, kind: str) -> None:
+        """Before a part of a scratch table is read (r) or written (w), lanes wait for each other if they must."""
         if table.number < self.first_scratch:
             return
-        row = int(index.val) if isinstance(index, Literal) and table.ndim > 1 else None
-        self.wait_for(table, row, kind)
-        self.touched.add((table.number, row, kind))
+        indices = equation.invars[: table.ndim]
+        part = tuple(int(index.val) if isinstance(index, Literal) else None for index in indices)
+        self.wait_for(table, part, kind)
+        self.touched.add((table.number, part, kind))
 
-    def wait_for(self, table: Table, row: int | None, kind: str) -> None:
+    def wait_for(self, table: Table, part: Part, kind: str) -> None:
         if any(
-            "w" in (kind, other) and number == table.number and (None in (row, at) or row == at)
-            for number, at, other in self.touched
+            "w" in (kind, other) and number == table.number and _overlap(part, at) for number, at, other in self.touched
         ):
             if self.in_warp:
                 raise NotImplementedError(f"lanes cannot wait for table {table.number} where a warp is alone")
@@ -356,7 +358,12 @@ class _Writer:
 
     def touch_all(self, *bodies: ClosedJaxpr) -> None:
         """At the start of a loop: what its end did to scratch tables may not be over."""
-        self.touched |= {(table.number, None, kind) for body in bodies for table, kind in accesses(body.jaxpr)}
+        self.touched |= {
+            (table.number, (None,) * table.ndim, kind)
+            for body in bodies
+            for table, kind in accesses(body.jaxpr)
+            if table.number >= self.first_scratch
+        }
 
     def program(self, *_: Any) -> list[Names]:
         return [np.array(["number"], object)]
@@ -367,6 +374,18 @@ class _Writer:
         if self.lanes > WARP:
             self.of_warp.update(found.flat)
         return [found]
+
+    def barrier(self, equation: Any, values: list[Names]) -> list[Names]:
+        """Integers that the compiler knows nothing of, so that what comes of them is not computed before a loop."""
+        found = []
+        for var, value in zip(equation.outvars, values, strict=True):
+            if _TYPES[np.dtype(var.aval.dtype).name] == "int":
+                names = self.carried([var], [value])
+                for name in names[0].flat:
+                    self.line(f'asm volatile("" : "+r"({name}));')
+                value = names[0]
+            found.append(value)
+        return found
 
     # Loops and conditions
 
@@ -436,7 +455,7 @@ class _Writer:
         alone = self.in_warp
         if index.item() in self.of_warp:  # all wait before it for what they would wait for in it
             for table, kind in (access for branch in branches for access in accesses(branch.jaxpr)):
-                self.wait_for(table, None, kind)
+                self.wait_for(table, (None,) * table.ndim, kind)
             self.in_warp = True
         start, after = self.touched, set()
         for number, branch in enumerate(branches):
@@ -456,6 +475,7 @@ _STATEMENTS = {
     "kernel_store": _Writer.store,
     "kernel_program": _Writer.program,
     "kernel_anyone": _Writer.anyone,
+    "optimization_barrier": _Writer.barrier,
     "scan": _Writer.scan,
     "while": _Writer.repeat,
     "cond": _Writer.choose,
@@ -470,6 +490,10 @@ _STATEMENTS = {
     "split": _Writer.split,
     "iota": _Writer.iota,
 }
+
+
+def _overlap(one: Part, other: Part) -> bool:
+    return all(None in (a, b) or a == b for a, b in zip(one, other, strict=True))
 
 
 def _expression(equation: Any) -> Callable[..., str]:

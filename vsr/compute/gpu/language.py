@@ -159,6 +159,8 @@ class Kernel:
     results: int
     aliases: tuple[tuple[int, int], ...]
     """inputs and the results that have their memory"""
+    resident: int | None = None
+    """programs that a multiprocessor shall hold at once if there are enough; None leaves it to the assembler"""
 
     @property
     def scratch(self) -> tuple[Table, ...]:
@@ -179,13 +181,15 @@ def kernel_call(
     results: Sequence[Any],
     scratch: Sequence[Any] = (),
     aliases: dict[int, int] | None = None,
+    resident: int | None = None,
     name: str,
     interpret: bool,
 ) -> Callable[..., list[Array]]:
     """From arrays to what the kernel writes; `vmap` runs more programs.
 
     function: of tables of inputs, results and scratch; results, scratch: shapes and types;
-    aliases: from inputs to the results that shall have their memory, so that what is not written stays as it was.
+    aliases: from inputs to the results that shall have their memory, so that what is not written stays as it was;
+    resident: see Kernel.
     """
     assert lanes % WARP == 0, f"a kernel cannot have {lanes} lanes"
 
@@ -193,7 +197,7 @@ def kernel_call(
         shapes = [(leaf.shape, np.dtype(leaf.dtype)) for leaf in (*inputs, *results, *scratch)]
         tables = tuple(Table(number, tuple(shape), dtype) for number, (shape, dtype) in enumerate(shapes))
         same = tuple((aliases or {}).items())
-        kernel = Kernel(name, function, lanes, tables, len(inputs), len(results), same)
+        kernel = Kernel(name, function, lanes, tables, len(inputs), len(results), same, resident)
         single = (False,) * len(inputs)
         return kernel_p.bind(*inputs, kernel=kernel, programs=programs, worlds=None, many=single, interpret=interpret)
 

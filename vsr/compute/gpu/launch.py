@@ -41,7 +41,8 @@ def launch(*inputs: Array, kernel: Kernel, programs: int, worlds: int | None, ma
     capability = compute_capability()
     # Few programs may have all registers, and so read ahead.
     resident = math.ceil(count / _gpu().core_count)
-    code = ptx(cuda_text(kernel, programs, differs, resident if resident <= MOST_RESIDENT else None), capability)
+    resident = kernel.resident if resident > (kernel.resident or MOST_RESIDENT) else resident
+    code = ptx(cuda_text(kernel, programs, differs, resident), capability)
     compiled = gpu_triton.TritonKernel("program", kernel.lanes // WARP, 1, 0, code, "", capability)
     pointers = [gpu_triton.create_array_parameter(0, POINTER_ALIGNMENT)] * (len(inputs) + len(results))
     call = gpu_triton.TritonKernelCall(compiled, count, 1, 1, pointers)

@@ -63,6 +63,10 @@ LAYER_BITS = 2
 """That hold the number of a layer: there are four at most."""
 MOST_LANES = 384
 """Of a program: with more, a lane has too few registers for the springs of its node in 3-D."""
+LANES_AT_ONCE = {2: 768, 3: 512}
+"""Of all programs of a multiprocessor, by dimension: as many as leave registers for what a lane knows of its springs."""
+FAR_FIELDS = 4
+"""Of a spring: its end, stiffness, damping and tension."""
 
 
 class VoxelNumbers(NamedTuple):
@@ -300,6 +304,11 @@ class VoxelNeighborhood:
         return sum(strides(self.vertices)) if self.layers == 1 else None
 
     @property
+    def far_springs(self) -> int:
+        """Of a node: those that only the last voxel has."""
+        return sum(far for _, far in self._springs)
+
+    @property
     def corners(self) -> int:
         """Of a voxel."""
         return len(self._corners)
@@ -500,6 +509,18 @@ def pulled(force: Vector, moving: NodeState, other: NodeState, spring: Spring) -
     return plus(force, times(joint_pull(spring.stiffness, spring.tension, spring.damping, between, parting), between))
 
 
+def packed(numbers: list[Array]) -> list[Array]:
+    """Numbers below 2¹⁶ in pairs, to save registers; an odd one goes with itself."""
+    return [a | b << 16 for a, b in zip(numbers[::2], [*numbers[1::2], numbers[-1]], strict=False)]
+
+
+def unpacked(pairs: list[Array]) -> Iterator[Array]:
+    """What was packed, one after the other, as late as can be."""
+    for pair in map(jax.lax.optimization_barrier, pairs):
+        yield pair & (1 << 16) - 1
+        yield jax.lax.shift_right_logical(pair, jnp.int32(16))
+
+
 def _layer_of(layers: Array, corner: int) -> Array:
     """In which the node of a corner is; layers: see VoxelNumbers."""
     return layers >> corner * LAYER_BITS & (1 << LAYER_BITS) - 1
@@ -525,24 +546,27 @@ def _resident(
     """All substeps in one launch."""
     shape, motion = start.position[0].shape, [part.reshape(-1) for part in jax.tree.leaves(start)]
     order = () if known.order is None else (known.order.node, known.order.count)
+    lanes = min(body.lanes, MOST_LANES)
+    far = jax.ShapeDtypeStruct((body.far_springs, FAR_FIELDS, lanes), motion[0].dtype)
     after = kernel_call(
         lambda *tables: _Program(body, known.places, known.shapes, integrator, count, rounds, *tables).run(),
         programs=1,
-        lanes=min(body.lanes, MOST_LANES),
-        results=motion,
+        lanes=lanes,
+        results=[*motion, far] if body.far_springs else motion,
         scratch=[jax.ShapeDtypeStruct(size, motion[0].dtype) for size in _scratch(body, known.places[0])],
         # In place: absent nodes stay as they are.
         aliases={number: number for number in range(len(motion))},
+        resident=max(1, LANES_AT_ONCE[len(body.cells)] // lanes),
         interpret=interpret,
         name="move_robot",
     )(*motion, *order, known.numbers, *known.tables)
-    return jax.tree.unflatten(jax.tree.structure(start), [part.reshape(shape) for part in after])
+    return jax.tree.unflatten(jax.tree.structure(start), [part.reshape(shape) for part in after[: len(motion)]])
 
 
 def _scratch(body: VoxelNeighborhood, springs: VoxelNumbers) -> list[tuple[int, ...]]:
     """Motion of the nodes; then, if there are any, forces on the corners of voxels, last of all on those of none."""
     dimension = len(body.cells)
-    motion = 2 * dimension, body.nodes + 2 * (body.margin or 0)
+    motion = body.nodes + 2 * (body.margin or 0), 2 * dimension
     has_forces = springs.strength is not None or springs.chambers is not None
     return [motion, (dimension * body.corners, math.prod(body.cells) + 1)] if has_forces else [motion]
 
@@ -596,6 +620,7 @@ class _Program:
         self.dimension, self.fields = len(body.cells), 2 * len(body.cells)
         self.scratch = tables[-len(_scratch(body, self.springs)) :]
         tables = tables[: -len(self.scratch)]
+        self.far, tables = (tables[-1], tables[:-1]) if body.far_springs else (None, tables)
         self.after, tables = tables[-self.fields :], tables[self.fields : -self.fields]
         self.order, tables = (None, tables) if body.layers == 1 else (tables[:2], tables[2:])
         self.known = Known(tables[0], tables[1:], shapes)
@@ -618,11 +643,18 @@ class _Program:
     def clear(self) -> None:
         """Set to 0 what may be read before it is written, or never is."""
         margin, places = self.body.margin or 0, math.prod(self.body.cells)
-        for table, spans in ((self.motion, ((0, margin), (margin + self.body.nodes, margin))), (self.pushes, ((0, places + 1),))):
-            for row in range(0 if table is None else table.shape[0]):
-                for first, size in spans:
-                    for begin in range(0, size, self.lanes):
-                        store(table.at[row, first + jnp.minimum(begin + self.lane, size - 1)], 0.0)
+        for first in (0, margin + self.body.nodes) if margin else ():
+            for at in self.spread(margin):
+                for part in range(self.fields):
+                    store(self.motion.at[first + at, part], 0.0)
+        if self.pushes is not None:
+            for at in self.spread(places + 1):
+                for row in range(self.pushes.shape[0]):
+                    store(self.pushes.at[row, at], 0.0)
+
+    def spread(self, size: int) -> list[Array]:
+        """All numbers below a size, by lanes."""
+        return [jnp.minimum(first + self.lane, size - 1) for first in range(0, size, self.lanes)]
 
     # Nodes
 
@@ -644,12 +676,12 @@ class _Program:
 
     def show(self, nodes: _Nodes, moving: NodeState) -> None:
         """To all lanes."""
-        for row, values in enumerate(jax.tree.leaves(moving)):
-            store(self.motion.at[row, nodes.node + (self.body.margin or 0)], values, mask=nodes.works)
+        for part, values in enumerate(jax.tree.leaves(moving)):
+            store(self.motion.at[nodes.node + (self.body.margin or 0), part], values, mask=nodes.works)
 
     def seen(self, place: Array) -> NodeState:
         """The motion that was shown."""
-        values = [load(self.motion.at[row, place]) for row in range(self.fields)]
+        values = [load(self.motion.at[place, part]) for part in range(self.fields)]
         return NodeState(tuple(values[: self.dimension]), tuple(values[self.dimension :]))
 
     def felt(self, moving: NodeState) -> NodeState:
@@ -660,15 +692,18 @@ class _Program:
         nodes = self.nodes(0, there)
         voxels = self.body.voxels_around(nodes.node, self.springs, self.known.look_up)
         near = list(self.springs_of(nodes, voxels, far=False))
-        parts = [spring.stiffness > 0 for spring in self.springs_of(nodes, voxels, far=True)]
-        parting = reduce(or_, parts) if parts else None
+        parting = self.set_aside(list(self.springs_of(nodes, voxels, far=True)))
         around = self.around(voxels)
+        ends = None if self.body.margin is not None else packed([spring.end for spring in near])
 
         def work(own: NodeState) -> NodeState:
             felt = self.felt(own)
-            force = self.pulled(self.pushed(around), felt, near)
+            springs = near
+            if ends is not None:
+                springs = [spring._replace(end=end) for spring, end in zip(near, unpacked(ends), strict=False)]
+            force = self.pulled(self.pushed(around), felt, springs)
             if parting is not None:
-                force = jax.lax.cond(anyone(parting), lambda: self.pulled(force, felt, self.far(nodes)), lambda: force)
+                force = jax.lax.cond(anyone(parting), lambda: self.pulled(force, felt, self.far_springs()), lambda: force)
             return moved_by(self.integrator, force, own, nodes.acts, self.step)
 
         def substep(_: Array, own: NodeState) -> NodeState:
@@ -726,10 +761,25 @@ class _Program:
     def springs_of(self, nodes: _Nodes, voxels: list[_Voxel], far: bool) -> Iterator[Spring]:
         return self.body.springs(nodes.node, voxels, self.body.margin, lambda _, is_far: is_far == far)
 
-    def far(self, nodes: _Nodes) -> Iterator[Spring]:
-        """Springs that few bodies have, and that no register is kept for."""
-        voxels = self.body.voxels_around(nodes.node, self.springs, self.known.look_up)
-        return self.springs_of(nodes, voxels, far=True)
+    def set_aside(self, springs: list[Spring]) -> Array | None:
+        """Keep springs in memory that few bodies have, and no registers are left for; which lanes have any."""
+        if not springs:
+            return None
+        found = reduce(or_, [spring.stiffness > 0 for spring in springs])
+
+        def write() -> None:
+            for number, spring in enumerate(springs):
+                for field, values in enumerate(spring[:FAR_FIELDS]):
+                    store(self.far.at[number, field, self.lane], values)
+
+        jax.lax.cond(anyone(found), write, lambda: None)
+        return found
+
+    def far_springs(self) -> Iterator[Spring]:
+        """What was set aside."""
+        for number in range(self.body.far_springs):
+            fields = [load(self.far.at[number, field, self.lane]) for field in range(FAR_FIELDS)]
+            yield Spring(fields[0].astype(jnp.int32), *fields[1:], None)
 
     def pulled(self, force: Vector, felt: NodeState, springs: Iterable[Spring]) -> Vector:
         for spring in springs:
@@ -806,7 +856,7 @@ class _Program:
 
     def place(self, at: Array) -> Vector:
         """Where a node is."""
-        return tuple(load(self.motion.at[axis, at]) for axis in range(self.dimension))
+        return tuple(load(self.motion.at[at, axis]) for axis in range(self.dimension))
 
     def volume(self, cells: _Cells, fluid: _Fluid) -> Array:
         """Of each voxel's chamber [m³]."""
