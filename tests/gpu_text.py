@@ -34,16 +34,17 @@ using std::abs; using std::isfinite; using std::max; using std::min;
 struct Three { unsigned x; };
 static thread_local Three threadIdx, blockIdx;
 static std::barrier<>* all_lanes;
+static std::barrier<>* warps[32];
 static void __syncthreads() { all_lanes->arrive_and_wait(); }
-static void __syncwarp() { all_lanes->arrive_and_wait(); }
+static void __syncwarp() { warps[threadIdx.x / 32]->arrive_and_wait(); }
 static double exchanged[4096];
 static unsigned number_of_lanes;
 template <typename T> T __shfl_xor_sync(unsigned, T value, int apart) {
   std::memcpy(&exchanged[threadIdx.x], &value, sizeof(T));
-  __syncthreads();
+  __syncwarp();
   T other;
   std::memcpy(&other, &exchanged[threadIdx.x ^ apart], sizeof(T));
-  __syncthreads();
+  __syncwarp();
   return other;
 }
 static int __any_sync(unsigned, int value) {
@@ -75,11 +76,13 @@ extern "C" void run(unsigned programs, void** p) {
   for (unsigned number = 0; number < programs; number++) {
     std::barrier<> barrier(LANES);
     all_lanes = &barrier;
+    for (unsigned warp = 0; warp < LANES / 32; warp++) warps[warp] = new std::barrier<>(32);
     number_of_lanes = LANES;
     std::vector<std::thread> lanes;
     for (unsigned lane = 0; lane < LANES; lane++)
       lanes.emplace_back([=] { threadIdx.x = lane; blockIdx.x = number; program(%s); });
     for (auto& lane : lanes) lane.join();
+    for (unsigned warp = 0; warp < LANES / 32; warp++) delete warps[warp];
   }
 }
 """

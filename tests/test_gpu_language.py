@@ -23,9 +23,7 @@ from test_advance import run, zoo
 from vsr.compute import implementation
 from vsr.compute.gpu import interpreter, nvrtc
 from vsr.compute.gpu.cuda import cuda_text
-from vsr.compute.gpu.language import kernel_call, load, power_of_two, program_id, store
-from vsr.physics.engine import assemble_body
-from vsr.robot import Body
+from vsr.compute.gpu.language import anyone, kernel_call, load, power_of_two, program_id, store
 from vsr.terrain import Flat
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
@@ -114,6 +112,51 @@ def test_lanes_exchange_what_they_found(way, lanes):
     np.testing.assert_array_equal(got, np.roll(values, -20) + 10)
 
 
+def test_a_warp_may_be_spared_what_is_of_no_use_to_it(way):
+    """Only the first of two has work; what it does depends on the other, which must have been waited for."""
+
+    def program(values, results, shared):
+        lane = jnp.arange(64, dtype=jnp.int32)
+        own, works = load(values.at[lane]), lane < 5
+
+        def turn(_, own):
+            for column in range(2):
+                store(shared.at[lane, column], own + column)
+
+            def work():
+                there = jax.lax.optimization_barrier(63 - lane)
+                return load(shared.at[there, 0]) + load(shared.at[there, 1])
+
+            return jax.lax.cond(anyone(works), work, lambda: own)
+
+        store(results.at[lane], jax.lax.fori_loop(0, 3, turn, own))
+
+    values = np.arange(64, dtype=np.float32)
+    shared = [jax.ShapeDtypeStruct((64, 2), jnp.float32)]
+    (got,) = called(program, values, results=[((64,), jnp.float32)], lanes=64, scratch=shared)
+    if way == "interpreted" and not ON_GPU:  # all lanes work
+        values = 2 * (2 * values[::-1] + 1)[::-1] + 1
+    expected = 2 * values[::-1] + 1
+    np.testing.assert_array_equal(got[:5], expected[:5])
+
+
+def test_a_warp_cannot_wait_alone():
+    def program(values, results, shared):
+        lane = jnp.arange(64, dtype=jnp.int32)
+
+        def work():
+            store(shared.at[lane], load(values.at[lane]))
+            return load(shared.at[63 - lane])
+
+        store(results.at[lane], jax.lax.cond(anyone(lane < 5), work, lambda: load(values.at[lane])))
+
+    shared = [jax.ShapeDtypeStruct((64,), jnp.float32)]
+    call = partial(called, program, results=[((64,), jnp.float32)], lanes=64, scratch=shared)
+    traced = jax.make_jaxpr(call)(np.zeros(64, np.float32))
+    with pytest.raises(NotImplementedError, match="where a warp is alone"):
+        cuda_text(traced.eqns[0].params["kernel"], 1, [False])
+
+
 def test_scratch_that_does_not_fit_on_chip_is_in_memory(way):
     def program(values, results, shared):
         lane = jnp.arange(32, dtype=jnp.int32)
@@ -192,15 +235,9 @@ class TestTextOfTheSimulator:
         for one, other in zip(jax.tree.leaves(kernel), jax.tree.leaves(plain), strict=True):
             np.testing.assert_allclose(one, other, rtol=2e-4, atol=2e-4)
 
-    def test_points(self, way):
-        model = assemble_body(
-            Body(shape=test_points_kernel.APART, engine="points", materials=test_points_kernel.BY_FORCE)
-        )
-        given = test_points_kernel.shaken(model), test_points_kernel.controls_for(model)
-        ground = test_points_kernel.ground(Flat())
-        test_points_kernel.assert_close(
-            *(test_points_kernel.moved(name, model, ground, *given) for name in ("xla", "interpreted"))
-        )
+    @pytest.mark.parametrize("name", test_points_kernel.BODIES)
+    def test_points(self, way, name):
+        test_points_kernel.compare(name)
 
     def test_grains(self, way):
         (plain, _), (kernel, _) = test_grains_kernel.both(

@@ -14,11 +14,11 @@ from tests.test_points import shaken
 from vsr.controllers import Sine
 from vsr.environment import Environment
 from vsr.episode import begin, record, scenario_of
-from vsr.lattice.kernel import MOST_LANES
 from vsr.physics.engine import assemble_body
+from vsr.physics.points import kernel
 from vsr.physics.points.advance import advance_through
 from vsr.physics.points.assembly import PointMaterials, assemble_points
-from vsr.robot import Body, Material
+from vsr.robot import Body, Fluid, Material
 from vsr.terrain import Bumpy, Flat, Hilly, Polyline
 from vsr.world.schedule import Schedule
 
@@ -34,6 +34,22 @@ APART = "a.", ".b"
 """Voxels that touch at a corner only: two layers of nodes."""
 PARTING = ((0, 1, -1), (1, -1, -1)), ((0, -1, -1), (1, 0, -1))
 """Materials in a grid. Two voxels along an edge are joined at one end of it only, so that two springs lead along it."""
+CHECKERED = ("a.b.a.", ".a.b.a") * 3
+"""Voxels that touch at corners: 72 nodes, and a program of 64 lanes."""
+SCATTERED = (("a.a", ".b.", "a.a"), (".a.", "b.b", ".a.")) * 2
+"""The same in 3-D: 144 nodes, and a program of 96 lanes."""
+AXES = {"a": Material(actuation="vertical"), "b": Material(actuation="horizontal")}
+RUBBER = {"spring_frequency": 8.0, "mass": 200.0}
+FLUIDS = {
+    "a": Material(**RUBBER),
+    "w": Material(**RUBBER, fluid=Fluid(drive="volume", bulk_modulus=2e3)),
+    "g": Material(**RUBBER, fluid=Fluid(kind="gas", pressure=(-200.0, 500.0))),
+}
+CHAMBERS = {
+    "2-D": ("aaaaa.", "awwwa.", "awwwgg", "awwwa.", "aaaaa.", ".....a"),
+    "3-D": (("aaaa",) * 4, ("aaaa", "awwa", "awwa", "aaaa"), ("aaaa", "awwa", "awwa", "agga"), ("aaaa",) * 4),
+}
+"""A liquid by volume around nodes without mass, and a gas by pressure; in 2-D with a voxel at a corner."""
 SUBSTEP, COUNT = 1 / 250, 3
 
 
@@ -62,33 +78,61 @@ def assert_close(plain, kernel) -> None:
         np.testing.assert_allclose(one, other, atol=1e-4 * max(1, np.abs(one).max()))
 
 
-@pytest.mark.parametrize(
-    ("shape", "materials", "terrain", "layers"),
-    [
-        (RING, MATERIALS, Hilly(), 1),
-        (APART, BY_FORCE, Flat(), 2),
-        pytest.param(JOINED[3], BY_FORCE, Bumpy(), 1, marks=pytest.mark.slow),
-    ],
-)
-def test_the_kernel_moves_bodies_as_plain_jax_does(shape, materials, terrain, layers):
+BODIES = {
+    "a ring on hills": (RING, MATERIALS, Hilly()),
+    "layers, by force": (APART, BY_FORCE, Flat()),
+    "more nodes than lanes, along axes": (CHECKERED, AXES, Flat()),
+    "a box on bumps, by force": (JOINED[3], BY_FORCE, Bumpy()),
+    "more nodes than lanes in 3-D, by force": (SCATTERED, BY_FORCE, Flat()),
+    "along axes in 3-D": (JOINED[3], AXES, Flat()),
+    "chambers": (CHAMBERS["2-D"], FLUIDS, Flat()),
+    "chambers in 3-D": (CHAMBERS["3-D"], FLUIDS, Flat()),
+}
+QUICK = ("a ring on hills", "layers, by force", "more nodes than lanes, along axes", "chambers")
+
+
+def compare(name) -> None:
+    """One node is anchored, and the ground is where the body is."""
+    shape, materials, terrain = BODIES[name]
     model = assemble_body(Body(shape=shape, engine="points", materials=materials))
-    assert (model.layer.shape[0] > 1) == (layers > 1)
-    state, controls = shaken(model), controls_for(model)
-    results = [moved(name, model, ground(terrain), state, controls) for name in ("xla", KERNEL)]
-    assert np.abs(results[0][0].position - state.position).max() > 1e-3
-    assert_close(*results)
+    free = model.inverse_mass.reshape(-1)
+    model = replace(model, inverse_mass=free.at[jnp.argmax(free > 0)].set(0).reshape(model.inverse_mass.shape))
+    state, controls, around = shaken(model), controls_for(model), ground(terrain)
+    assert around.terrain is not None
+    right = around.terrain.left_end() - state.position[..., 0].min() + 0.5
+    state = replace(state, position=state.position.at[..., 0].add(right))
+    plain, moving = (moved(way, model, around, state, controls) for way in ("xla", KERNEL))
+    assert np.abs(plain[0].position - state.position).max() > 1e-3
+    assert_close(plain, moving)
+    np.testing.assert_allclose(plain[0].position, moving[0].position, atol=1e-5 * np.abs(plain[0].position).max())
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in BODIES]
+)
+def test_the_kernel_moves_bodies_as_plain_jax_does(name):
+    compare(name)
+
+
+@pytest.mark.parametrize(
+    ("shape", "materials", "most"), [(("aab", "b.a", "bab"), MATERIALS, 0), (("awwa", "aaaa", "awwa"), FLUIDS, 32)]
+)
+def test_bodies_too_large_for_one_program(monkeypatch, shape, materials, most):
+    """By a launch a substep, or if they have chambers by several nodes and voxels in each lane."""
+    monkeypatch.setattr(kernel, "MOST_LANES", most)
+    monkeypatch.setitem(BODIES, "large", (shape * 4, materials, Flat()))
+    compare("large")
 
 
 @pytest.mark.slow
 def test_bodies_of_a_grid_are_moved_and_absent_nodes_stay():
-    """As when bodies evolve: four layers of nodes, most of them absent, so that programs have nothing to do."""
+    """As when bodies evolve: four layers of nodes, most of them absent, so that lanes have nothing to do."""
     table = PointMaterials.of(list(BY_FORCE.values()), 3.0, 3, jnp.float32)
     scattered = np.random.default_rng(3).choice([-1, 0, 1], (2, 2, 3), p=[0.4, 0.3, 0.3])
     cells = jnp.asarray([PARTING, scattered])
     models = jax.vmap(lambda one: assemble_points(one, table, 3.0, layers=4))(cells)
     there = np.asarray(models.node_mass > 0).reshape(2, -1)
-    assert there.shape[1] > MOST_LANES  # two programs,
-    assert (there.sum(1) < MOST_LANES).all()  # of which the second only passes on,
+    assert (there.sum(1) < 64).all()  # a lane for each node,
     assert there[:, 36:].any(1).all()  # and there are nodes in further layers
     single = [jax.tree.map(lambda leaf, i=i: leaf[i], models) for i in range(2)]
     state, controls = (
