@@ -235,7 +235,13 @@ class TestTextOfTheSimulator:
         for one, other in zip(jax.tree.leaves(kernel), jax.tree.leaves(plain), strict=True):
             np.testing.assert_allclose(one, other, rtol=2e-4, atol=2e-4)
 
-    @pytest.mark.parametrize("name", test_points_kernel.BODIES)
+    @pytest.mark.parametrize(
+        "name",
+        [
+            pytest.param(name, marks=pytest.mark.slow) if name in ("a box on bumps, by force", "along axes in 3-D") else name
+            for name in test_points_kernel.BODIES
+        ],
+    )
     def test_points(self, way, name):
         test_points_kernel.compare(name)
 

@@ -50,6 +50,8 @@ CHAMBERS = {
     "3-D": (("aaaa",) * 4, ("aaaa", "awwa", "awwa", "aaaa"), ("aaaa", "awwa", "awwa", "agga"), ("aaaa",) * 4),
 }
 """A liquid by volume around nodes without mass, and a gas by pressure; in 2-D with a voxel at a corner."""
+PARTED = ("ab.", "b.."), ("a..", "ba.")
+"""The body of PARTING alone."""
 SUBSTEP, COUNT = 1 / 250, 3
 
 
@@ -84,6 +86,7 @@ BODIES = {
     "more nodes than lanes, along axes": (CHECKERED, AXES, Flat()),
     "a box on bumps, by force": (JOINED[3], BY_FORCE, Bumpy()),
     "more nodes than lanes in 3-D, by force": (SCATTERED, BY_FORCE, Flat()),
+    "two springs along an edge": (PARTED, MATERIALS, Flat()),
     "along axes in 3-D": (JOINED[3], AXES, Flat()),
     "chambers": (CHAMBERS["2-D"], FLUIDS, Flat()),
     "chambers in 3-D": (CHAMBERS["3-D"], FLUIDS, Flat()),
