@@ -334,8 +334,8 @@ def test_bad_fluids_are_refused(material, message):
 def test_what_cannot_hold_fluid_says_so():
     with pytest.raises(ValidationError, match="squares cannot hold fluid: give the body `engine: points`"):
         Body(shape=("w",), materials={"w": Material(fluid=Fluid())})
-    with pytest.raises(ValidationError, match="the kernel knows no chambers"):
-        scene_of(PLANE, implementation="fused")
+    with pytest.raises(ValidationError, match="no gradients for this body: a material is a fluid"):
+        scene_of(PLANE, implementation="differentiable")
     with pytest.raises(ValidationError, match=r"one depth; given are 0\.1 m, 1 m"):
         body_of("awg", w=water(), g=water(depth=0.1))
 

@@ -238,7 +238,9 @@ class TestTextOfTheSimulator:
     @pytest.mark.parametrize(
         "name",
         [
-            pytest.param(name, marks=pytest.mark.slow) if name in ("a box on bumps, by force", "along axes in 3-D") else name
+            pytest.param(name, marks=pytest.mark.slow)
+            if name in ("a box on bumps, by force", "along axes in 3-D")
+            else name
             for name in test_points_kernel.BODIES
         ],
     )

@@ -216,9 +216,7 @@ def _launch(
     ordered = (
         () if known.order is None else (known.order.node, known.order.count, *map(jnp.ravel, jax.tree.leaves(spare)))
     )
-    compute = partial(
-        _program, neighborhood, len(moving.position), known.places, known.shapes, integrator, by_velocity
-    )
+    compute = partial(_program, neighborhood, len(moving.position), known.places, known.shapes, integrator, by_velocity)
     after = kernel_call(
         partial(_in_order, compute, nodes, lanes, len(before))
         if ordered

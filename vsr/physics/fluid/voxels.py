@@ -5,7 +5,7 @@ The same integrals over walls as in vsr.physics.fluid.surface, for arrays whose 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import reduce
 from operator import add
 from typing import Any, NamedTuple, Protocol
@@ -18,6 +18,9 @@ from vsr.compute.vector import Vector, plus, times
 from vsr.physics.fluid import law
 from vsr.physics.fluid.law import Chambers
 from vsr.physics.fluid.surface import RULES, SIDES
+
+Corners = tuple[Array | Sequence[Array], ...]
+"""Of every voxel, by components [m], each (corners, c)."""
 
 
 class Walls(Protocol):
@@ -61,7 +64,7 @@ def volumes(chambers: Chambers, corner: Vector) -> Array:
     return _of_chambers(chambers, volume_shares(chambers, corner, level), dimension)
 
 
-def volume_shares(walls: Walls, corner: Vector, level: Array) -> Array:
+def volume_shares(walls: Walls, corner: Corners, level: Array) -> Array:
     """What the walls of every voxel add to its chamber's volume [m³], c; level: any height amid the body [m], ()."""
     return reduce(add, [(point.height - level) * point.area[-1] for point in _points(walls, corner)])
 
@@ -90,7 +93,7 @@ def loads(chambers: Chambers, corner: Vector, drive: Array, gravity: Array | flo
     return tuple(map(jnp.stack, zip(*wall_loads(chambers, corner, at_zero, weight), strict=True)))
 
 
-def wall_loads(walls: Walls, corner: Vector, at_zero: Array, weight: Array) -> list[Vector]:
+def wall_loads(walls: Walls, corner: Corners, at_zero: Array, weight: Array) -> list[Vector]:
     """Force on each corner of every voxel [N], c.
 
     at_zero: pressure in it at height 0 [Pa], weight: its decrease with height [Pa/m], both c.
@@ -111,7 +114,7 @@ def controls_of(chambers: Chambers, control: Array, dimension: int) -> Array:
     return _of_chambers(chambers, control, dimension) / jnp.maximum(count, 1)
 
 
-def _points(walls: Walls, corner: Vector) -> Iterator[_Point]:
+def _points(walls: Walls, corner: Corners) -> Iterator[_Point]:
     """All that walls are integrated at."""
     dimension = len(corner)
     rule = RULES[2 ** (dimension - 1)]
