@@ -122,7 +122,7 @@ def test_the_kernel_moves_bodies_as_plain_jax_does(name):
 )
 def test_bodies_too_large_for_one_program(monkeypatch, shape, materials, most):
     """By a launch a substep, or if they have chambers by several nodes and voxels in each lane."""
-    monkeypatch.setattr(kernel, "MOST_LANES", most)
+    monkeypatch.setitem(kernel.MOST_LANES, 2, most)
     monkeypatch.setitem(BODIES, "large", (shape * 4, materials, Flat()))
     compare("large")
 

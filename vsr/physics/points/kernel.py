@@ -22,6 +22,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from vsr.compute.gpu.cuda import SHARED_BYTES
 from vsr.compute.gpu.language import Table, anyone, kernel_call, load, store
 from vsr.compute.vector import Vector, join, plus, split
 from vsr.compute.xla import TOGETHER, repeat
@@ -54,10 +55,10 @@ from vsr.physics.points.neighborhood import (
 )
 from vsr.physics.points.springs import Sides, rest_length, turns
 
-MOST_LANES = 384
-"""Of a program: with more, a lane has too few registers for the springs of its node in 3-D."""
-LANES_AT_ONCE = {2: 768, 3: 512}
-"""Of all programs of a multiprocessor, by dimension: more would not have the registers that springs need."""
+MOST_LANES = {2: 768, 3: 512}
+"""That a multiprocessor holds, by dimension: more would not have the registers that springs need."""
+WORD = 4
+"""Bytes of a number."""
 FAR_FIELDS = 4
 """Of a spring: its end, stiffness, damping and tension."""
 
@@ -103,9 +104,10 @@ def advance(
     order = None if joints is None else joints.order
     start = NodeState(split(state.position, axis), split(state.velocity, axis))
     options = {"integrator": model.integrator, "interpret": interpret}
-    if body.lanes <= MOST_LANES or model.chambers is not None:
+    if fits_one_program(body, numbers) or model.chambers is not None:
         known = gather_known(numbers, _carrying(model, inputs), substep, order)
-        moving = _resident(known, start, body=body, count=count, rounds=follow_rounds(model), **options)
+        times = {"substep": substep, "count": count, "rounds": follow_rounds(model)}
+        moving = _resident(known, start, body=body, **times, **options)
     else:
         launcher = Launcher(body, inputs, substep, by_velocity=True, **options)
         moving = _by_launches(launcher, launcher.known(numbers, order), start, count, 1 if interpret else TOGETHER)
@@ -181,13 +183,14 @@ def _chamber_numbers(model: PointModel, inputs: StepInputs, state: PointState, c
 
 
 # Compiled, so that it is translated once, however often it is called.
-@partial(jax.jit, static_argnames=("body", "integrator", "count", "rounds", "interpret"))
+@partial(jax.jit, static_argnames=("body", "integrator", "substep", "count", "rounds", "interpret"))
 def _resident(
     known: KernelInputs,
     start: NodeState,
     *,
     body: VoxelNeighborhood,
     integrator: str,
+    substep: float,
     count: int,
     rounds: int,
     interpret: bool,
@@ -195,21 +198,31 @@ def _resident(
     """All substeps in one launch."""
     shape, motion = start.position[0].shape, [part.reshape(-1) for part in jax.tree.leaves(start)]
     order = () if known.order is None else (known.order.node, known.order.count)
-    lanes = min(body.lanes, MOST_LANES)
+    lanes = _lanes(body)
     far = jax.ShapeDtypeStruct((body.far_springs, FAR_FIELDS, lanes), motion[0].dtype)
     after = kernel_call(
-        lambda *tables: _Program(body, known.places, known.shapes, integrator, count, rounds, *tables).run(),
+        lambda *tables: _Program(body, known.places, known.shapes, integrator, substep, count, rounds, *tables).run(),
         programs=1,
         lanes=lanes,
         results=[*motion, far] if body.far_springs else motion,
         scratch=[jax.ShapeDtypeStruct(size, motion[0].dtype) for size in _scratch(body, known.places[0])],
         # In place: absent nodes stay as they are.
         aliases={number: number for number in range(len(motion))},
-        resident=max(1, LANES_AT_ONCE[len(body.cells)] // lanes),
+        resident=MOST_LANES[len(body.cells)] // lanes,
         interpret=interpret,
         name="move_robot",
     )(*motion, *order, known.numbers, *known.tables)
     return jax.tree.unflatten(jax.tree.structure(start), [part.reshape(shape) for part in after[: len(motion)]])
+
+
+def fits_one_program(body: VoxelNeighborhood, numbers: VoxelNumbers) -> bool:
+    """Whether there are lanes for the nodes of a layer, and memory on chip for all."""
+    words = sum(map(math.prod, _scratch(body, numbers)))
+    return body.lanes <= MOST_LANES[len(body.cells)] and words * WORD <= SHARED_BYTES
+
+
+def _lanes(body: VoxelNeighborhood) -> int:
+    return min(body.lanes, MOST_LANES[len(body.cells)])
 
 
 def _scratch(body: VoxelNeighborhood, springs: VoxelNumbers) -> list[tuple[int, ...]]:
@@ -260,12 +273,13 @@ class _Program:
         places: tuple[VoxelNumbers, StepInputs, int],
         shapes: tuple[tuple[int, ...], ...],
         integrator: str,
+        substep: float,
         count: int,
         rounds: int,
         *tables: Table,
     ) -> None:
         self.body, self.integrator, self.count, self.rounds = body, integrator, count, rounds
-        self.springs, self.inputs, step = places
+        self.springs, self.inputs, _ = places
         self.dimension, self.fields = len(body.cells), 2 * len(body.cells)
         self.scratch = tables[-len(_scratch(body, self.springs)) :]
         tables = tables[: -len(self.scratch)]
@@ -276,9 +290,9 @@ class _Program:
         self.known = Known(tables[0], tables[1:], shapes)
         self.motion = self.scratch[0]
         self.pushes: Any = self.scratch[1] if len(self.scratch) > 1 else None
-        self.lanes = min(body.lanes, MOST_LANES)
+        self.lanes = _lanes(body)
         self.lane = jnp.arange(self.lanes, dtype=jnp.int32)
-        self.step = self.known.look_up(step, self.lane)
+        self.step = jnp.asarray(substep, self.motion.dtype)
 
     def run(self) -> None:
         self.clear()
