@@ -151,6 +151,26 @@ def test_bodies_of_a_grid_are_moved_and_absent_nodes_stay():
     assert (stayed == ~there).all()
 
 
+@pytest.mark.slow
+def test_fluids_in_bodies_of_a_grid():
+    """As many chambers as each body has, in a grid with places for more, and force actuation beside them."""
+    table = PointMaterials.of([*FLUIDS.values(), BY_FORCE["a"]], 3.0, 2, jnp.float32)
+    cells = jnp.asarray(np.random.default_rng(5).choice([-1, 0, 1, 2, 3], (3, 5, 6), p=[0.2, 0.3, 0.15, 0.15, 0.2]))
+    models = jax.vmap(lambda one: assemble_points(one, table, 3.0, layers=2))(cells)
+    assert len(set((models.chambers.rest_volume > 0).sum(1).tolist())) > 1
+    single = [jax.tree.map(lambda leaf, i=i: leaf[i], models) for i in range(3)]
+    state, controls = (
+        jax.tree.map(lambda *each: jnp.stack(each), *(make(model, seed) for seed, model in enumerate(single)))
+        for make in (shaken, controls_for)
+    )
+    assert_close(
+        *(
+            jax.vmap(partial(moved, name), (0, None, 0, 0))(models, valley(0.2), state, controls)
+            for name in ("xla", KERNEL)
+        )
+    )
+
+
 def valley(rise: float, friction: float = 0.5) -> Environment:
     """Around the origin, where robots at rest are and numbers are exact."""
     return ground(Polyline(x=(-9.0, 1.0, 9.0), y=(rise, 0.1, rise), friction=friction))
