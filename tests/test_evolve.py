@@ -161,15 +161,16 @@ def test_the_best_robot_can_be_simulated_and_does_as_well(whole):
 
 
 @pytest.mark.slow
-def test_seeds_in_a_batch_are_the_same_as_alone(tmp_path):
+@pytest.mark.parametrize("devices", [1, 2])
+def test_seeds_in_a_batch_are_the_same_as_alone(tmp_path, devices):
     """Bodies and networks of many genes, where a last digit would soon show."""
     file = tmp_path / "many.yaml"
     file.write_text(MANY_GENES)
     batch, alone = tmp_path / "batch", tmp_path / "alone"
-    two_devices = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
+    environment = os.environ | {"XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}"}
     for path, more in ((batch, ()), (alone, ("--seed", "1"))):
         command = [sys.executable, "-P", "-m", "vsr", "evolve", str(file), "--no-report", "--out", str(path), *more]
-        ended = subprocess.run(command, env=two_devices, capture_output=True, text=True, timeout=240)
+        ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240)
         assert ended.returncode == 0, ended.stderr
     together, single = final_population(batch), final_population(alone)
     assert together["population.genes.controller"].shape == (3, 7, 90)
