@@ -201,6 +201,7 @@ def test_memory_decides_how_many_robots_run_at_once():
         assert at_once in (expected if isinstance(expected, range) else [expected])
 
 
+@pytest.mark.slow
 def test_an_empty_body_is_a_failed_robot():
     experiment = Experiment.model_validate(
         {
@@ -226,6 +227,7 @@ def test_what_is_minimized_falls_also_in_double_precision(tiny, tmp_path):
     assert final_population(path)["population.genes.controller"].dtype == np.float64
 
 
+@pytest.mark.slow
 def test_programs_are_known_by_what_they_compute(tiny):
     def program(*settings):
         return program_digest(load_experiment(tiny, settings).resolved())
@@ -364,6 +366,7 @@ def test_sigkill_at_random_moments_then_resume(tiny, tmp_path):
 INTERRUPTED = "import sys, vsr.cli as cli; sys.argv = ['vsr', *sys.argv[1:]]; cli.main()"
 
 
+@pytest.mark.slow
 def test_ctrl_c_saves_and_says_how_to_go_on(tiny, tmp_path):
     path = tmp_path / "stopped"
     many = ["--set", "generations=100000", "--set", "checkpoint_seconds=1000"]

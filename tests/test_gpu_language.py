@@ -202,12 +202,14 @@ class TestTextOfTheSimulator:
             *(test_points_kernel.moved(name, model, ground, *given) for name in ("xla", "interpreted"))
         )
 
+    @pytest.mark.slow
     def test_grains(self, way):
         (plain, _), (kernel, _) = test_grains_kernel.both(
             test_grains_kernel.thrown(2, rolling=0.1), test_grains_kernel.GROUND, steps=10
         )
         test_grains_kernel.same(plain, kernel, 1e-5)
 
+    @pytest.mark.slow
     def test_evogym(self, way):
         test_evogym.test_the_kernel_moves_worlds_as_plain_jax_does()
 
