@@ -27,6 +27,7 @@ pytestmark = pytest.mark.usefixtures("quickly_compiled")
 QUADRUPED = [["aaaa", "aaaa", "aaaa"], ["a..a", "....", "a..a"]]
 
 
+@pytest.mark.slow
 def test_fields_are_bilinear_between_their_points():
     random = np.random.default_rng(0)
     heights = random.normal(size=(4, 5))
@@ -288,6 +289,7 @@ generations: 2
     assert simulate(scene).measures["relative_velocity"] == pytest.approx(best, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_outer_faces_are_drawn():
     for shape, faces in (([["a"]], 6), ([["aa"]], 10), (QUADRUPED, 2 * 12 + 14 + 4 * 4)):
         model = assemble_body(Body(shape=shape))

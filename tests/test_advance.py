@@ -177,6 +177,7 @@ def test_a_robot_in_free_space_keeps_its_momentum(implementation, disturbed, pre
     assert float(jnp.abs(after.position - state.position).max()) > 0.01
 
 
+@pytest.mark.slow
 def test_what_is_seen_tells_heights_explosions_and_voxels_inside_out(precise):
     models, environment, states, controls = zoo(precise)
     environment = replace(environment, terrain=None)
@@ -196,6 +197,7 @@ def test_what_is_seen_tells_heights_explosions_and_voxels_inside_out(precise):
     )
 
 
+@pytest.mark.slow
 def test_anchored_clusters_stay(ell, precise):
     anchored = np.zeros((4, 2, 2), bool)
     anchored[[0, 2], :, 0] = True
@@ -285,6 +287,7 @@ def test_tables_hold_every_voxel_and_cluster_once_and_know_their_neighbors(preci
         assert (tables.voxels[robot, side] > 0).sum() == voxels
 
 
+@pytest.mark.slow
 def test_what_was_prepared_serves_its_substep_and_its_body_alone(monkeypatch, precise):
     """The kernel is not run: what it would be given is compared."""
     models, environment, states, controls = zoo(precise)

@@ -178,6 +178,7 @@ def test_crowding_is_the_gap_between_neighbors():
     np.testing.assert_allclose(crowding(line, front), [np.inf, 0.4 + 0.7, 0.9 + 0.6, np.inf, np.inf], rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objectives", [2, 3])
 def test_hypervolume_is_what_cells_of_a_grid_count(objectives):
     points, reference = OBJECTIVES[:, :objectives], jnp.full(objectives, -1.0)

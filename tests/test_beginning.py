@@ -53,6 +53,7 @@ def in_3d(places, shape):
     return [(x, 0.0, up) for x, up in places] if shape is DEEP else places
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shape", "engine"), [(FLAT, "squares"), (FLAT, "points"), (DEEP, "points")])
 def test_a_box_may_touch_the_robot_and_not_be_in_it(shape, engine):
     """Its right side is at 26 m, its top at 6.5 m; contact bears what is shallow."""
@@ -67,6 +68,7 @@ def test_a_box_may_touch_the_robot_and_not_be_in_it(shape, engine):
     assert found == [False] * len(free) + [True] * len(inside)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shape", "engine"), [(FLAT, "points"), (DEEP, "points")])
 def test_a_thin_plate_through_a_voxel_and_a_ball_in_one_are_found(shape, engine):
     """Neither has a corner in a voxel, nor a voxel's corner or middle in it."""
@@ -91,6 +93,7 @@ def test_edges_across_each_other_part_bodies_in_3d():
     assert found_at(world, state, [(26.0 + by, 3.0 + by, 2.0) for by in away]) == [False, False, True]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("world", "expected"),
     [
@@ -114,6 +117,7 @@ def test_soft_objects_robots_and_blocks_are_found_too(world, expected):
     assert int(jax.jit(buried)(*world_of(FLAT, "squares", **world))) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["squares", "points"])
 def test_a_robot_wider_than_the_way_to_the_crate_does_not_push_it(engine):
     """It used to be thrown out of the crate, which then was meters away: the best of all that push."""
@@ -122,6 +126,7 @@ def test_a_robot_wider_than_the_way_to_the_crate_does_not_push_it(engine):
         assert int(first(built(scene)).failure) == expected
 
 
+@pytest.mark.slow
 def test_a_body_too_high_for_the_package_begins_inside_it():
     for rows, expected in ((5, Failure.none), (6, Failure.buried)):
         shape = ["..aaa"] * (rows - 5) + ["aaaaa"] * 5
@@ -129,6 +134,7 @@ def test_a_body_too_high_for_the_package_begins_inside_it():
         assert int(first(built(scene)).failure) == expected
 
 
+@pytest.mark.slow
 def test_check_says_what_to_change(tmp_path):
     file = tmp_path / "wide.yaml"
     file.write_text("robot: {body: {shape: [aaaaaaaa]}}\ntask: push\n", encoding="utf-8")

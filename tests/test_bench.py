@@ -35,6 +35,7 @@ def vsr():
     return lambda *arguments: CliRunner().invoke(cli.main, list(map(str, arguments)))
 
 
+@pytest.mark.slow
 def test_times_are_compared_with_those_of_a_file(tmp_path, capsys, vsr):
     target, other = tmp_path / "before.json", replace(PAIR, robots=2)
     bench(BenchOptions("2d", json_file=str(target), repeats=1), {"2d": [PAIR]})
@@ -54,6 +55,7 @@ def test_times_are_compared_with_those_of_a_file(tmp_path, capsys, vsr):
     assert "before.json" in refused.output
 
 
+@pytest.mark.slow
 def test_scenes_report_what_was_timed(tmp_path, capsys):
     """Figures belong together: more voxels or robots are counted as such."""
     target = tmp_path / "figures.json"

@@ -263,6 +263,7 @@ TEXT = "document.getElementById('{}').textContent"
 ROBOT_PLAYS = "(window[0]?.player?.time > 0) && document.querySelectorAll('iframe').length === 1"
 
 
+@pytest.mark.slow
 def test_the_watch_page_follows_a_run(browser, served):
     run = served.follower.path
     page = browser.open(served.address, width=1000, height=760)
@@ -328,6 +329,7 @@ def test_the_watch_page_fits_phones_and_says_when_it_is_alone(browser, served):
 # Reports
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("runs", [1, 2], ids=["one run", "two runs"])
 def test_reports_are_read_wide_and_narrow_in_light_and_dark(browser, tmp_path, monkeypatch, runs):
     monkeypatch.setattr(

@@ -63,6 +63,7 @@ CLOSED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CLOSED)
 def test_the_load_is_the_gradient_of_the_energy(name):
     surface, position = CLOSED[name]()
@@ -116,6 +117,7 @@ def test_closed_forms_of_a_block_and_a_ball():
     assert even[lid, 2].sum() == pytest.approx(5 * np.pi * 0.01**2, rel=0.05)  # pressure times the section
 
 
+@pytest.mark.slow
 def test_a_plane_body_is_its_extrusion():
     flat, position = of_voxels(2, 3, seed=4, depth=0.7)
     squares = voxel_corners(2, 3)
@@ -130,6 +132,7 @@ def test_a_plane_body_is_its_extrusion():
     assert np.allclose(load(flat, position, WATER, GRAVITY), both, atol=1e-9 * np.abs(both).max())
 
 
+@pytest.mark.slow
 def test_bilinear_faces_have_no_diagonal_and_cancel():
     surface, position = of_voxels(1, 1, 2, seed=5)
     voxels = voxel_corners(1, 1, 2)

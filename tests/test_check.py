@@ -85,6 +85,7 @@ def test_robots_of_different_voxels_are_refined_from_heights_of_their_own():
 # Robots that cannot be simulated
 
 
+@pytest.mark.slow
 def test_an_experiment_in_which_all_robots_fail_is_not_sound(small):
     result = CliRunner().invoke(cli.main, ["check", str(small), "--set", "task.placement.clearance=1.0"])
     assert result.exit_code == 2, result.output
@@ -95,12 +96,14 @@ def test_an_experiment_in_which_all_robots_fail_is_not_sound(small):
         assert cause in result.output
 
 
+@pytest.mark.slow
 def test_an_experiment_whose_robots_land_is_sound(small):
     found = dict(check_file(str(small)))
     assert "8 robots" in found["tried"]
     assert "none failed" in found["tried"]
 
 
+@pytest.mark.slow
 def test_a_scene_whose_robot_fails_is_not_sound(tmp_path):
     file = tmp_path / "scene.yaml"
     scene = SMALL.split("optimizer:")[0].replace("type: sine", "type: sine")

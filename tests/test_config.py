@@ -331,6 +331,7 @@ def test_scenes_round_trip(scene):
     assert Scene.model_validate(yaml.safe_load(dump_yaml(scene))) == scene
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "path", [pytest.param(path, id=path.stem, marks=[pytest.mark.slow] * (path.stem not in OFTEN)) for path in CONFIGS]
 )
@@ -442,6 +443,7 @@ def plugin(tmp_path):
     sys.modules.pop("my_moon", None)
 
 
+@pytest.mark.slow
 def test_plugins_add_components(plugin):
     file = plugin / "evolve.yaml"
     text = (

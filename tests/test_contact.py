@@ -144,6 +144,7 @@ def test_a_general_line_and_its_convex_shortcut_give_the_same_motion(biped):
     np.testing.assert_allclose(ends[0].position, ends[1].position, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_robots_may_stand_on_different_grounds(biped):
     """vmap over terrains equals a loop over them."""
     model = assemble_body(biped)
@@ -164,6 +165,7 @@ def test_robots_may_stand_on_different_grounds(biped):
 # What does not depend on the substep
 
 
+@pytest.mark.slow
 def test_a_pressed_foot_does_not_bounce():
     """Only what came fast bounces; what lies there and is pressed down stays, however hard it is pressed."""
     model = block(restitution=1.0)
@@ -192,6 +194,7 @@ def test_contact_is_foreseen_by_half_a_substep():
         assert lowest == pytest.approx(max(-SINK, height - speed * SUBSTEP), abs=2e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("speed", [10.0, 30.0, 60.0])
 def test_no_voxel_turns_inside_out(speed):
     """A biped thrown down."""
@@ -286,6 +289,7 @@ def test_without_friction_the_corner_leaves_with_its_restitution():
     np.testing.assert_allclose(left[fast], -(e * came)[fast], rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_corners_that_leave_are_let_go():
     """Friction of 4.47 could stop some of them dead, and Coulomb's law would hold (Painlevé); only `touching` does."""
     impacts = Impacts.random((1.0, 1.0), friction=(4.47,), restitution=(0.1,))
@@ -328,6 +332,7 @@ def test_corners_that_bounce_are_not_pushed_out():
 # Walls
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("masses", ["squares", "points"])
 @pytest.mark.parametrize("speed", [25.0, 60.0])
 def test_a_wall_stops_what_passes_its_side_within_a_substep(masses, speed):

@@ -77,6 +77,7 @@ def test_pressure_inflates_a_hollow_lattice_and_keeps_its_energy_and_momentum():
     assert drift[1] < 0.3 * drift[0] < 0.02
 
 
+@pytest.mark.slow
 def test_weight_of_the_contents_is_felt():
     present = np.ones((3, 3), bool)
     present[1, 1] = False

@@ -25,6 +25,7 @@ def test_counts_and_boxes():
     assert float(descriptors.filled_share(CUBE)) == 1
 
 
+@pytest.mark.slow
 def test_elongation_is_that_of_the_ellipse_with_the_same_moments():
     assert float(descriptors.elongation(CUBE)) == pytest.approx(0, abs=1e-3)
     assert float(descriptors.elongation(jnp.zeros((3, 3), int))) == pytest.approx(0, abs=1e-6)

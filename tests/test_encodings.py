@@ -113,6 +113,7 @@ def test_bodies_cannot_have_more_voxels_than_cells():
         MaterialGrid(grid=(5, 4), voxels=21)
 
 
+@pytest.mark.slow
 def test_a_body_is_the_same_wherever_it_lies():
     ell = np.array([[0, 1, -1], [2, -1, -1], [-1, -1, -1]])
     for shift in ((0, 0), (1, 0), (0, 1), (1, 1)):
@@ -176,6 +177,7 @@ ROBOTS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ROBOTS)
 def test_descriptions_are_the_same_robot_as_arrays(name):
     """What a file of the best robot holds is what was evaluated: same body, same control values."""

@@ -116,6 +116,7 @@ def test_nothing_is_monitored_where_springs_can_break():
     assert begin_monitor(engine, breaks, FREE, engine.rest_state(breaks), jnp.zeros((1, 1)), 0.01) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("masses", ["squares", "points"])
 def test_energies_of_a_robot_that_moves(masses):
     model = assemble_body(Body(shape=["aa"], engine=masses))
@@ -136,6 +137,7 @@ def test_energies_of_a_robot_that_moves(masses):
     assert float(engine.energies(model, environment, pressed, still, 0.01).inner) > 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("masses", "integrator"), [("squares", None), ("points", "semi_implicit_euler")])
 def test_what_steps_keep_does_not_swing(masses, integrator):
     """A voxel in the mode that needs the shortest steps: energy with velocities as they are would swing by a half."""
@@ -160,6 +162,7 @@ def test_what_steps_keep_does_not_swing(masses, integrator):
     assert np.ptp(total) < 0.01 * np.mean(total)
 
 
+@pytest.mark.slow
 def test_a_load_may_lift_a_robot():
     model = assemble_body(Body(shape=["a"], engine="points", materials={"a": Material(spring_damping_ratio=0.0)}))
     engine, still, substep = engine_of(model), jnp.zeros((1, 1)), 1 / 360
@@ -189,6 +192,7 @@ task: {duration: 0.2, placement: {clearance: 0}}
 """
 
 
+@pytest.mark.slow
 def test_fluid_that_pulls_walls_in_is_no_spurious_energy():
     scenario, controller = parse_scene(SUCKING).build()
     assert scenario.schedule.monitor_energy
@@ -216,6 +220,7 @@ def bouncing(damping=0.0, world=None, masses="squares"):
     return Scene.model_validate({"robot": {"body": body}, "world": world or {}, "task": {"duration": 6 + 1 / 60}})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("masses", "world"),
     [
@@ -282,6 +287,7 @@ class Generous(Objects):
         )
 
 
+@pytest.mark.slow
 def test_a_box_gives_a_robot_what_it_loses_and_no_more():
     """In free space a box hits a robot: its speed is the box's gift. What a wrong law adds to it is not."""
     undamped = {"spring_damping_ratio": 0, "linear_damping": 0}
@@ -308,6 +314,7 @@ def test_a_box_gives_a_robot_what_it_loses_and_no_more():
     np.testing.assert_allclose(right[2], right[1], rtol=0.25)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dimension", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_a_box_that_falls_and_spins_keeps_its_energy(dimension):
     size, place = [1.0, 2.0, 3.0][:dimension], [0.0] * (dimension - 1) + [50.0]
@@ -336,6 +343,7 @@ def _contact_bodies(scenario):
     return (ContactBody(engine_of(model), model, engine_of(model).rest_state(model)),)
 
 
+@pytest.mark.slow
 def test_grains_may_push_a_robot():
     model = assemble_body(
         Body(shape=["aa"], engine="points", materials={"a": Material(spring_damping_ratio=0.0, linear_damping=0.0)})

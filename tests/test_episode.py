@@ -60,6 +60,7 @@ def test_schedule_counts_steps():
     assert Schedule(duration=1.01, time_step=0.5).total_time == 1.5
 
 
+@pytest.mark.slow
 def test_control_is_called_after_every_interval_and_not_before():
     """The control in force during each recorded interval is the one computed at its start; at first it is zero."""
     scenario, controller = scene().build()
@@ -103,6 +104,7 @@ def test_the_same_scene_gives_the_same_numbers():
     assert simulate(scene()).measures == simulate(scene()).measures
 
 
+@pytest.mark.slow
 def test_float64_is_selectable_and_near_float32():
     single, double = (simulate(scene(physics=Physics(precision=p))) for p in ("float32", "float64"))
     assert double.measures["average_height"] == pytest.approx(single.measures["average_height"], abs=1e-3)
@@ -136,6 +138,7 @@ def episode_of_anybody(cells):
     return rollout(scenario, controller, reset(KEY, scenario))
 
 
+@pytest.mark.slow
 @given(arrays(np.int32, (2, 3), elements=st.integers(-1, 0)))
 def test_any_body_lives_or_is_told_to_fail(cells):
     """Empty, single, diagonal and disconnected bodies through one compilation."""
@@ -148,6 +151,7 @@ def test_any_body_lives_or_is_told_to_fail(cells):
         assert -0.1 < float(episode.end[1]) < float(episode.start[1]) + 0.5
 
 
+@pytest.mark.slow
 def test_a_population_equals_its_robots_one_by_one():
     single = sensor_scene("squares")  # its program is compiled for other tests, too
     body, count = single.robot.body, len(single.robot.controller.weights)
@@ -229,6 +233,7 @@ def test_a_rollout_is_what_its_engine_does(engine):
     np.testing.assert_allclose(summary.end, engine_of(model).center(model, robot), atol=5e-4)
 
 
+@pytest.mark.slow
 def test_a_part_of_an_episode_is_summed_up_as_such():
     scenario, _ = scene().build()
     first = reset(KEY, scenario)
@@ -242,6 +247,7 @@ def test_a_part_of_an_episode_is_summed_up_as_such():
     assert 4.0 < float(part.mean_height) < float(whole.mean_height) < float(whole.start[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("implementation", ["xla", pytest.param("interpreted", marks=pytest.mark.slow)])
 def test_a_rollout_goes_on_from_where_an_episode_is(implementation):
     """Also with the controls of many calls at once, whose times then begin later."""
@@ -276,6 +282,7 @@ def test_there_is_something_to_observe_from_the_start():
         rollout(bare, sensor_scene("squares").build()[1], reset(KEY, bare))
 
 
+@pytest.mark.slow
 def test_steps_of_many_bodies_are_one_program():
     """Bodies are data: episodes of different ones run under one `vmap`, each as it does alone."""
     cells = jnp.array([[[0, 0], [0, -1]], [[0, 0], [0, 0]], [[0, 0], [-1, -1]]])
@@ -393,6 +400,7 @@ def push_task(tmp_path, monkeypatch):
     sys.modules.pop("push_task", None)
 
 
+@pytest.mark.slow
 def test_a_plugin_brings_a_task_with_its_own_world(push_task, capsys):
     """What the world holds, the reward, the end and the measures are the task's."""
     from vsr.experiments.config import load
@@ -411,6 +419,7 @@ def test_a_plugin_brings_a_task_with_its_own_world(push_task, capsys):
     assert "shove" in str(schema("scene"))
 
 
+@pytest.mark.slow
 def test_what_is_random_at_the_start_hangs_on_the_key(push_task):
     from vsr.experiments.config import load
 

@@ -57,6 +57,7 @@ def hang(name, stiffness, gravity=GRAVITY, dtype=jnp.float64):
     return equilibrium(SOLVERS[name], start, jnp.ones(shape, dtype), given, size=1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(SOLVERS))
 @pytest.mark.parametrize("kind", ["float32", "float64"])
 def test_a_chain_hangs_as_springs_carry(name, kind):
@@ -68,6 +69,7 @@ def test_a_chain_hangs_as_springs_carry(name, kind):
         assert float(found.residual) < (1e-3 if kind == "float32" else 1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(SOLVERS))
 def test_rest_moves_with_parameters_forwards_and_backwards(name):
     with precision("float64"):
@@ -153,6 +155,7 @@ VALUE_AND_GRADIENT, ENGINES_OWN = jax.jit(jax.value_and_grad(energy)), jax.jit(j
 BY_BLOCKS, WHOLE = jax.jit(voxel_system().solve), jax.jit(dense(energy).solve)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dimension", [2, pytest.param(3, marks=pytest.mark.full)])
 @pytest.mark.parametrize("drive", ["pressure", "volume"])
 def test_the_energy_is_the_engines(dimension, drive):
@@ -184,6 +187,7 @@ def test_blocks_of_voxels_make_the_whole_matrix(dimension, drive):
         np.testing.assert_allclose(mine, whole, atol=1e-9 * float(jnp.abs(whole).max()))
 
 
+@pytest.mark.slow
 def test_rest_is_where_the_engine_comes_to_rest():
     with precision("float64"):
         model = fluid_body(2)
@@ -202,6 +206,7 @@ def test_rest_is_where_the_engine_comes_to_rest():
         assert float(jnp.abs(end.position - found.position).max()) < 1e-4 * float(moved)
 
 
+@pytest.mark.slow
 def test_a_body_leans_on_obstacles_without_entering_them():
     with precision("float64"):
         model = fluid_body(2)

@@ -88,6 +88,7 @@ def changed(scene, material=None, world=None, controller=None):
     return Scene.model_validate(plain)
 
 
+@pytest.mark.slow
 def test_every_case_is_what_a_scene_of_its_own_gives(run, found):
     scene = load_scene(run / "best" / "seed-1.yaml")
     dying = int(np.argmin(np.random.default_rng([DRAWS, 0]).permutation(2)))
@@ -112,6 +113,7 @@ def test_every_case_is_what_a_scene_of_its_own_gives(run, found):
     assert first != second
 
 
+@pytest.mark.slow
 def test_a_table_a_map_and_every_number(found):
     data, output, folder = found
     assert "2 robots, 1 task x 2 terrains x 6 faults, median of 2 trials" in output
@@ -203,6 +205,7 @@ def test_cases_that_suit_nobody_are_blank(matrix):
 # Sets and what they suit
 
 
+@pytest.mark.slow
 def test_what_does_not_suit_robots_is_left_out_with_the_reason(run):
     described = EvaluationSet.model_validate(
         {
@@ -227,6 +230,7 @@ def test_what_does_not_suit_robots_is_left_out_with_the_reason(run):
     assert [(goal.measure, goal.sign) for goal in goals[::2]] == [("relative_velocity", 1.0), ("average_height", -1.0)]
 
 
+@pytest.mark.slow
 def test_substeps_chosen_at_home_are_divided_among_meetings_with_things(run):
     """19 in a time step would be 19 meetings in it, where 7 do."""
     described = EvaluationSet.model_validate({"tasks": {"home": {}, "carrier": {"task": "Carrier-v0"}}})
@@ -263,6 +267,7 @@ def test_shipped_sets_are_sound():
         assert vsr("check", file.path).exit_code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

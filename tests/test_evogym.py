@@ -190,6 +190,7 @@ def test_many_robots_are_moved_as_one_is(on_ground):
 KERNEL = "interpreted" if jax.default_backend() == "cpu" else "fused"
 
 
+@pytest.mark.slow
 def test_the_kernel_moves_worlds_as_plain_jax_does():
     """In the ground, at its steps, in each other; two worlds at once, one of them folded."""
     model, state = with_objects()

@@ -161,15 +161,16 @@ def test_the_best_robot_can_be_simulated_and_does_as_well(whole):
 
 
 @pytest.mark.slow
-def test_seeds_in_a_batch_are_the_same_as_alone(tmp_path):
+@pytest.mark.parametrize("devices", [1, 2])
+def test_seeds_in_a_batch_are_the_same_as_alone(tmp_path, devices):
     """Bodies and networks of many genes, where a last digit would soon show."""
     file = tmp_path / "many.yaml"
     file.write_text(MANY_GENES)
     batch, alone = tmp_path / "batch", tmp_path / "alone"
-    two_devices = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
+    environment = os.environ | {"XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}"}
     for path, more in ((batch, ()), (alone, ("--seed", "1"))):
         command = [sys.executable, "-P", "-m", "vsr", "evolve", str(file), "--no-report", "--out", str(path), *more]
-        ended = subprocess.run(command, env=two_devices, capture_output=True, text=True, timeout=240)
+        ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240)
         assert ended.returncode == 0, ended.stderr
     together, single = final_population(batch), final_population(alone)
     assert together["population.genes.controller"].shape == (3, 7, 90)
@@ -200,6 +201,7 @@ def test_memory_decides_how_many_robots_run_at_once():
         assert at_once in (expected if isinstance(expected, range) else [expected])
 
 
+@pytest.mark.slow
 def test_an_empty_body_is_a_failed_robot():
     experiment = Experiment.model_validate(
         {
@@ -225,6 +227,7 @@ def test_what_is_minimized_falls_also_in_double_precision(tiny, tmp_path):
     assert final_population(path)["population.genes.controller"].dtype == np.float64
 
 
+@pytest.mark.slow
 def test_programs_are_known_by_what_they_compute(tiny):
     def program(*settings):
         return program_digest(load_experiment(tiny, settings).resolved())
@@ -363,6 +366,7 @@ def test_sigkill_at_random_moments_then_resume(tiny, tmp_path):
 INTERRUPTED = "import sys, vsr.cli as cli; sys.argv = ['vsr', *sys.argv[1:]]; cli.main()"
 
 
+@pytest.mark.slow
 def test_ctrl_c_saves_and_says_how_to_go_on(tiny, tmp_path):
     path = tmp_path / "stopped"
     many = ["--set", "generations=100000", "--set", "checkpoint_seconds=1000"]

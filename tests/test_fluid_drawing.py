@@ -68,6 +68,7 @@ def some(*pressures):
     return RecordedChambers(np.array([pressures]), np.ones((1, many)), np.ones(many), np.arange(many))
 
 
+@pytest.mark.slow
 def test_a_recording_knows_its_chambers():
     recording = robot().recording
     chambers = recording.chambers

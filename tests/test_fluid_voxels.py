@@ -196,6 +196,7 @@ PUMPED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["liquid", *(pytest.param(name, marks=pytest.mark.full) for name in ("gas", "pressure"))]
 )
@@ -230,6 +231,7 @@ def test_volume_is_held_and_follows_its_drive():
             assert clamped - expected == pytest.approx(-pressure / 1e6, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_plane_against_a_slice_of_space():
     """A 2-D chamber as deep as a voxel, and one of voxels in 3-D with the same outline: the same load."""
     with precision("float64"):
@@ -250,6 +252,7 @@ def test_plane_against_a_slice_of_space():
         assert abs(across).max() > 0
 
 
+@pytest.mark.slow
 def test_nodes_amid_the_fluid_go_along_and_carry_nothing():
     body = body_of("aaaaa", "awwwa", "awwwa", "awwwa", "aaaaa", w=water(drive="volume"))
     model, _, state, _ = free_motion(body, -1.0, substep=1e-4, seconds=0.1, dtype=jnp.float32)
@@ -268,6 +271,7 @@ def scene_of(body, **physics):
     return Scene(robot=Robot(body=body), task=placed, physics=Physics(**physics))
 
 
+@pytest.mark.slow
 def test_a_bag_of_water_lies_on_the_ground():
     bag = body_of("aaaa", "aWWa", "aWWa", "aaaa", W=water(drive="volume"))
     outcome = simulate(scene_of(bag))
@@ -290,6 +294,7 @@ def test_membranes_are_as_the_voxels_around_or_as_they_say():
     assert np.asarray(borrowed.springs[:, 1, 0]).sum() == 6
 
 
+@pytest.mark.slow
 def test_only_springs_that_are_there_break():
     brittle = Material(**SILICONE, yield_force=1e-9)
     body = body_of("a", "w", a=brittle, w=Material(**SILICONE, yield_force=1e-9, fluid=Fluid()))

@@ -214,6 +214,7 @@ def test_a_small_file_takes_little_memory(tmp_path):
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "label",
     [b"vsr nonsense", b"vsr [1]", b"vsr null", b"vsr " + b"[" * 30_000, "vsr {}é".encode(), b"", b"other {}"],
@@ -293,6 +294,7 @@ def test_a_link_to_itself_is_no_run(tmp_path):
         assert "loop: " in ended.output
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_and_a_full_disk_behind_standard_output():
     command = [sys.executable, "-P", "-m", "vsr", "list"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:

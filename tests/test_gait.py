@@ -22,6 +22,7 @@ def measures(frequency, *, gravity=9.8, amplitude=0.1, terrain="flat"):
     return simulate(scene).measures
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("frequency", [0.8, 1.73])
 def test_rhythm_is_that_of_the_drive(frequency):
     assert measures(frequency)["gait_frequency"] == pytest.approx(frequency, abs=0.05)
@@ -41,6 +42,7 @@ def test_in_free_space_nothing_touches():
     assert [found[name] for name in ("contact_time", "rear_duty", "front_duty", "mean_duty")] == [0, 0, 0, 0]
 
 
+@pytest.mark.slow
 def test_an_episode_that_was_not_followed_says_so():
 
     scene = Scene(robot=Robot(body=Body(shape=["a"], materials={"a": {}})), task=Locomotion(duration=0.1))

@@ -247,12 +247,14 @@ class TestTextOfTheSimulator:
     def test_points(self, way, name):
         test_points_kernel.compare(name)
 
+    @pytest.mark.slow
     def test_grains(self, way):
         (plain, _), (kernel, _) = test_grains_kernel.both(
             test_grains_kernel.thrown(2, rolling=0.1), test_grains_kernel.GROUND, steps=10
         )
         test_grains_kernel.same(plain, kernel, 1e-5)
 
+    @pytest.mark.slow
     def test_evogym(self, way):
         test_evogym.test_the_kernel_moves_worlds_as_plain_jax_does()
 

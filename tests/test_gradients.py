@@ -59,6 +59,7 @@ def flight(kind):
     return end
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", FLYING)
 def test_slopes_in_free_flight_are_those_of_finite_differences(kind):
     with precision("float64"):

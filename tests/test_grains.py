@@ -42,6 +42,7 @@ def holds(findings):
     assert [row.name for row in findings.rows if row.passed is False] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dimension", [2, 3])
 def test_friction_holds_up_to_its_angle_and_slides_beyond(dimension):
     holds(contacts.check_incline(dimension))
@@ -93,6 +94,7 @@ def test_two_grains_that_meet_keep_their_momenta_and_gain_no_energy(dimension):
     assert float(jnp.median(energies[:, -1] / begun)) < 0.9
 
 
+@pytest.mark.slow
 def test_a_column_comes_to_rest_and_lies_still():
     findings = contacts.check_rest(2, 60, 4, settle=3.0, watched=2.0)
     holds(findings)
@@ -116,6 +118,7 @@ def test_without_kept_impulses_a_column_does_not_lie_still():
     assert contacts.way(grains, settled, later) > 0.01
 
 
+@pytest.mark.slow
 def test_runs_repeat_to_the_last_bit_and_worlds_do_not_see_each_other():
     grains = contacts.cloud(2, 60)
     first = grains.rest_state()
@@ -139,6 +142,7 @@ def test_lists_are_made_where_they_are_needed_and_nowhere_else():
     np.testing.assert_array_equal(done, state + 10 * needed)
 
 
+@pytest.mark.slow
 def test_neighbors_are_all_that_are_near():
     grains = contacts.cloud(3, 200)
     state = listed(grains, grains.rest_state())
@@ -153,6 +157,7 @@ def test_neighbors_are_all_that_are_near():
     np.testing.assert_array_equal(found, near)
 
 
+@pytest.mark.slow
 def test_too_few_places_are_counted_and_make_a_failure():
     position = 0.043 * np.stack(np.unravel_index(np.arange(27), (3, 3, 3)), 1)
     grains = grains_of(position, 0.02, 1.0, rolling=None, box=scenes.closed_box(3, (0.2,) * 3), grounded=False, slots=2)
@@ -187,6 +192,7 @@ def test_a_cyclic_box_has_no_ends():
         _ = grains_of(position, 0.1, 1.0, box=box).cells
 
 
+@pytest.mark.slow
 def test_turning_grains_roll_down_and_sliding_ones_stick():
     """A ball on an incline below the angle of friction: 5/7 of the acceleration without friction, and it turns."""
     angle = np.radians(15)
@@ -227,6 +233,7 @@ def test_a_free_body_rests_on_grains_and_a_driven_one_feels_them():
     assert float(reactions[-1].impulse[0]) < 0  # grains push back
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["squares", "points", pytest.param("3-D", marks=pytest.mark.full)])
 def test_what_grains_gain_a_robot_loses(name):
     """Momentum and, since they turn, angular momentum: the wall of grains is met off the robot's center."""
@@ -271,6 +278,7 @@ def test_a_robot_stands_on_sand_and_not_on_the_ground_below(engine):
     assert float(jnp.linalg.norm(grains.position[-1] - grains.position[0], axis=-1).max()) > 0.002  # and was pressed
 
 
+@pytest.mark.slow
 def test_robots_feel_grains():
     """With the sense that feels the ground; the ground itself lies deep below the sand."""
     scenario, _ = scene_on(SMALL_SAND, duration=2.0).build()
@@ -322,6 +330,7 @@ def test_a_body_far_round_a_cyclic_box_is_met():
         assert float(jnp.abs(state.velocity).max()) < 1e-3  # it lies on the ball
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dimension", [2, 3])
 def test_what_a_bed_costs_is_known_before_it_is_built(dimension):
     sand = Sand(radius=0.6, depth=2.4, period=16.0)
@@ -334,6 +343,7 @@ def test_what_a_bed_costs_is_known_before_it_is_built(dimension):
     assert taken <= cost.bytes < 1.5 * taken
 
 
+@pytest.mark.slow
 def test_cells_of_a_long_bed_grow_with_its_length_alone():
     short, long = (bed._loose(Sand(period=period), 2, jnp.float32) for period in (300.0, 3000.0))
     assert long.start.offsets.size < 11 * short.start.offsets.size
@@ -349,6 +359,7 @@ def test_a_bed_without_memory_says_what_to_reduce(monkeypatch):
         bed.sand_bed(Sand(period=77.0), 2, 9.8, 3.0)
 
 
+@pytest.mark.slow
 def test_beds_are_kept_by_their_description(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     sand = Sand(radius=0.6, depth=1.5, period=10.0, settle=0.2)
@@ -435,6 +446,7 @@ def test_impossible_sand_is_refused(tmp_path, terrain, message):
     assert message in " ".join(result.output.split())
 
 
+@pytest.mark.slow
 def test_too_few_places_in_a_bed_are_said_before_anything_is_written(tmp_path):
     file, run = tmp_path / "robot.yaml", tmp_path / "run"
     contact_overflow = "world: {terrain: {type: sand, radius: 0.5, depth: 2, period: 14, neighbors: 4}}\n"

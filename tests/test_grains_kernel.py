@@ -114,6 +114,7 @@ def test_worlds_of_a_batch_in_the_kernel():
         np.testing.assert_allclose(ours, in_order(end.position, end), atol=2e-6)
 
 
+@pytest.mark.slow
 def test_momentum_in_the_kernel():
     grains = replace(contacts.cloud(2, 60), implementation=KERNEL)
     start = grains.rest_state()

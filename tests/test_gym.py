@@ -172,6 +172,7 @@ def test_a_simulation_that_fails_ends_and_shows_finite_numbers(env):
     assert float(info["discount"]) == 0
 
 
+@pytest.mark.slow
 def test_random_tasks_draw_from_the_key_at_every_reset():
     env = vsr.make("BidirectionalWalker-v0", body=BODIES[0], **SHORT)
     assert env.task.has_random_state
@@ -384,6 +385,7 @@ def test_tasks_that_are_registered_late_are_known_to_gymnasium(gymnasium):
         gymnasium.registry.pop("vsr/kick", None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "options", "limit"),
     [
@@ -402,6 +404,7 @@ def test_specs_have_the_limit_of_steps(gymnasium, name, options, limit):
     assert again.unwrapped.env == env.unwrapped.env
 
 
+@pytest.mark.slow
 def test_episodes_end_by_truncation_after_max_episode_steps(gymnasium):
     """As the vector counts, and as gymnasium's own time limit does; the same where both say the same."""
     ends = {}

@@ -111,6 +111,7 @@ def stopped(tiny, tmp_path_factory):
             process.wait()
 
 
+@pytest.mark.slow
 def test_a_signal_to_any_process_stops_and_saves(stopped):
     path, codes, outputs = stopped
     assert codes == [130, 130], outputs
@@ -164,6 +165,7 @@ def test_whatever_befalls_two_processes_they_go_on_to_the_same_population_as_one
         np.testing.assert_array_equal(one[name], two[name])
 
 
+@pytest.mark.slow
 def test_what_process_0_refuses_ends_all(tiny, tmp_path, crew):
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "mine.txt").write_text("mine")

@@ -59,6 +59,7 @@ def kinetic_energy(now, nodes, bodies, with_nodes):
     return total + 0.5 * ((center**2).sum(0) / ready + turning**2 / readily)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["box on the ground", "two boxes", "robot on a box"])
 def test_impacts_never_gain(kind):
     """Newton's restitution with friction gains up to half of the energy (Kane's paradox); Poisson's, bounded, none."""

@@ -61,6 +61,7 @@ def check(body: Editable) -> None:
     np.testing.assert_array_equal(np.sort(free), np.flatnonzero(np.asarray(body.lattice.mass) == 0))
 
 
+@pytest.mark.slow
 def test_after_many_edits_forces_are_those_of_a_body_built_anew():
     random = np.random.default_rng(0)
     body = cube()

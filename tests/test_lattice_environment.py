@@ -215,6 +215,7 @@ def total_energy(lattice, environment, state):
     return energy(lattice, environment, state).total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("integrator", list(INTEGRATORS))
 def test_a_node_bounces_as_high_after_many_bounces(integrator):
     """Twenty-six in 24 s. Euler's energy swings by g h v / 2 about what it keeps, 0.3 % here."""

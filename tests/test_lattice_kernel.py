@@ -194,6 +194,7 @@ def test_springs_that_break():
     assert 5 < broken_count(lattice, end) < 60
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nodes", [(1, 6), (3, 1)])
 def test_a_grid_one_node_thick(nodes):
     """Some directions have no springs at all."""
@@ -238,6 +239,7 @@ def test_many_at_once_are_each_alone():
     assert_each_alone([lattice, heavier], lines)
 
 
+@pytest.mark.slow
 def test_sheets_with_a_hole_over_height_fields_are_each_alone():
     """Fields are looked up after the kernel."""
     lattices = [sheet(500.0), sheet(300.0)]

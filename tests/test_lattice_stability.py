@@ -26,6 +26,7 @@ def shaken(lattice, step, integrator):
     return float(jnp.abs(end.position - lattice.rest_position).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 @pytest.mark.parametrize("damping_time", [0.0, 7.2e-4, 2e-2])
 def test_steps_just_below_the_bound_are_stable(integrator, damping_time):

@@ -64,6 +64,7 @@ def double_precision():
         yield
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("integrator", list(ORDERS))
 def test_errors_shrink_with_the_order(integrator):
     assert convergence_order(integrator, 2) == pytest.approx(ORDERS[integrator], abs=0.15)
@@ -221,6 +222,7 @@ def test_grid_and_graph_have_the_same_modes():
     np.testing.assert_allclose(graph.frequency[6:], grid.frequency[6:], rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_highest_mode_bounds_the_step():
     lattice = SMALL.lattice()
     bound = 1 / (np.pi * float(highest_mode(lattice).frequency[0]))
@@ -246,6 +248,7 @@ def test_frequencies_of_known_signals():
     assert np.isnan(frequency_of_peak(time, np.full_like(time, np.nan), 1.0))
 
 
+@pytest.mark.slow
 def test_damping_ends_before_the_release():
     lattice = SMALL.lattice()
     force = 3 * SMALL.bending_stiffness * 2e-4 / SMALL.span**3

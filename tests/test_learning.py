@@ -168,6 +168,7 @@ def test_nothing_is_learned_where_everything_fails():
     np.testing.assert_array_equal(learn(Learning(), born(), failing)["controller"], born()["controller"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [pytest.param(Lamarckian, marks=pytest.mark.full), Baldwinian])
 def test_children_inherit_what_was_learned_or_not(kind):
     """In either case the best is kept as it was when it was judged."""

@@ -328,6 +328,7 @@ def test_a_blade_pushes_the_heap_and_feels_it(dozer):
     assert float(seen.force[0]) == pytest.approx(float(state.felt.force.sum(0)[0]), rel=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("spoil", "failure"),
     [

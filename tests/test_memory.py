@@ -64,6 +64,7 @@ def test_robots_that_do_not_fit_are_refused(command, tmp_path, monkeypatch):
     assert "this computer has 100 MB left" in result.output
 
 
+@pytest.mark.slow
 def test_check_tells_memory_and_time(tmp_path):
     (tmp_path / "tiny.yaml").write_text(TINY)
     result = CliRunner().invoke(cli.main, ["check", str(tmp_path / "tiny.yaml")])

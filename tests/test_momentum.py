@@ -103,6 +103,7 @@ def test_spinning_boxes_that_bounce_never_gain_energy():
     assert kept[-1][:3].min() > 0.8  # with restitution 0.9 it is less after two impacts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dimension", [2, pytest.param(3, marks=pytest.mark.full)])
 def test_boxes_that_hit_each_other_off_their_middles_keep_both_momenta(dimension):
     aside = (0.0,) * (dimension - 2)

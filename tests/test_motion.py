@@ -35,6 +35,7 @@ def middle(model, state):
     return np.asarray(center(model, mass_motion(model, state)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damping", [0.0, pytest.param(1.0, marks=pytest.mark.slow)])
 def test_free_fall(damping):
     material = Material(linear_damping=damping)
@@ -47,6 +48,7 @@ def test_free_fall(damping):
     np.testing.assert_allclose(np.asarray(end.velocity)[np.asarray(model.cluster_mass) > 0][:, 1], -speed, rtol=2e-3)
 
 
+@pytest.mark.slow
 def test_two_masses_on_the_diagonal_springs_swing_at_their_frequency():
     """Masses pulled out along the diagonals: the central cross alone is a spring of the material's frequency."""
     with jax.enable_x64(True):
@@ -191,6 +193,7 @@ def test_voxels_that_touch_at_a_corner_are_not_joined():
     assert float(end.center[:, 1, 1, 0].mean()) > 5.0
 
 
+@pytest.mark.slow
 def test_disconnected_parts_move_apart():
     model = assemble_body(Body(shape=("a.a",)))
     state = rest_state(model)
@@ -201,6 +204,7 @@ def test_disconnected_parts_move_apart():
     assert float(end.center[:, 0, 2, 0].mean()) == pytest.approx(7.5 + 2 * (1 - np.exp(-0.5)), abs=1e-2)
 
 
+@pytest.mark.slow
 def test_vmap_equals_loop_and_jit_equals_none(disturbed):
     model, state = disturbed()
     controls = jnp.asarray(np.random.default_rng(0).uniform(-1, 1, (3, 2, 2)), jnp.float32)

@@ -347,6 +347,7 @@ def test_tasks_are_played_in_3d_too(name):
     assert np.isfinite(np.asarray(values)).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["squares", "points"])
 def test_a_body_too_wide_for_a_shaft_fails_before_it_begins(engine):
     """Walls would throw it out, and that would be the best climber."""
@@ -355,6 +356,7 @@ def test_a_body_too_wide_for_a_shaft_fails_before_it_begins(engine):
         assert int(jax.jit(lambda scenario: reset(jax.random.key(0), scenario))(scenario).failure) == expected
 
 
+@pytest.mark.slow
 def test_a_task_without_an_observation_says_so():
     scenario, _ = vsr.Scene(robot=vsr.Robot(body=vsr.Body(shape=["a"]))).build()
     state = begin(scenario, engine_of(scenario.model).rest_state(scenario.model))

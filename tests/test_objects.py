@@ -69,6 +69,7 @@ def plane():
     return world, states
 
 
+@pytest.mark.slow
 def test_a_stack_stands(plane):
     world, (first, _, last) = plane
     for level in range(4):
@@ -77,6 +78,7 @@ def test_a_stack_stands(plane):
         assert abs(float(velocity_of(world, last, f"stack{level}")[1])) < 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["slips", "sticks", "rolls"])
 def test_friction_on_a_slope(plane, name):
     """A block slips beyond the angle whose tangent is the coefficient, sticks below it, and a disc rolls."""
@@ -86,6 +88,7 @@ def test_friction_on_a_slope(plane, name):
     assert way == pytest.approx(0.5 * GRAVITY * pull * 2**2, rel=5e-3, abs=2e-3)
 
 
+@pytest.mark.slow
 def test_blocks_collide_as_the_textbook_says(plane):
     world, (_, after, _) = plane
     speeds = [float(velocity_of(world, after, name)[0]) for name in ("light", "heavy")]
@@ -105,6 +108,7 @@ def folding(kind, fast=12.0, **options):
     return world, replace(state, robots=(robot,))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", ["squares", pytest.param("points", marks=pytest.mark.slow), pytest.param("3-D", marks=pytest.mark.slow)]
 )
@@ -146,6 +150,7 @@ def pushed():
     return world, starts, [move(start) for start in starts], jax.jit(jax.vmap(move))(stacked)
 
 
+@pytest.mark.slow
 def test_what_a_robot_pushes_pushes_back(pushed):
     """Momentum goes over, none of it is lost, nor is any of the angular momentum."""
     world, starts, ends, _ = pushed
@@ -161,6 +166,7 @@ def test_what_a_robot_pushes_pushes_back(pushed):
         motion_of(world, ends[0], "parcel")
 
 
+@pytest.mark.slow
 def test_a_batch_of_worlds_equals_its_worlds_one_by_one(pushed):
     _, _, ends, together = pushed
     for number, end in enumerate(ends):
@@ -179,6 +185,7 @@ def ball(name, position, **options):
     return Object(name=name, shape={"type": "ball", "radius": 1.0}, position=position, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "bounce"), [*((kind, 0.0) for kind in SIDES), ("points", 0.5)])
 def test_a_ball_meets_the_middle_of_a_side(kind, bounce):
     """In the step in which a flying voxel meets a ball of 6 kg, which touches no corner: the textbook's speeds."""
@@ -203,6 +210,7 @@ def test_a_ball_meets_the_middle_of_a_side(kind, bounce):
     np.testing.assert_allclose(speed[1:], 0, atol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", ["points", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("squares", "3-D"))]
 )

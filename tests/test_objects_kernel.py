@@ -64,6 +64,7 @@ def same(plain, kernel, way):
         np.testing.assert_allclose(ours, theirs, atol=way * (1 if name == "position" else 100), err_msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("engine", "names", "terrain", "options"),
     [
@@ -137,6 +138,7 @@ def test_pairs_without_a_place_are_counted():
     assert counts[0] == counts[1] > 0
 
 
+@pytest.mark.slow
 def test_momentum_is_kept():
     """A robot and a box meet in free space."""
     objects = [box("box", (11.0, 1.0), velocity=(-6.0, 0.5), mass=4.0)]

@@ -90,6 +90,7 @@ def test_going_and_returning_follows_commands_that_come_at_random():
     assert episode.move((-3, 0))[1] == pytest.approx(3, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_things_are_pushed_carried_and_thrown():
     pushed = ByHand("push")
     assert pushed.move((5, 0), (2, 0)) == pytest.approx((2, 2, False), abs=1e-4)

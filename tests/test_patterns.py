@@ -35,6 +35,7 @@ def plain_pattern(genes, place, hidden, outputs, initial):
     return values
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("grid", [(4, 3), (3, 2, 2)])
 def test_patterns_agree_with_plain_python(grid):
     body = PatternBody(grid=grid, hidden=(4, 3), engine="points")

@@ -118,6 +118,7 @@ def still(moments=2, voxels=6, seconds=1.0):
 # What is recorded
 
 
+@pytest.mark.slow
 def test_a_recording_has_what_the_controller_read(recorded):
     """The readings of every moment make the control values of the next interval."""
     robot = recorded["points"]
@@ -135,10 +136,12 @@ def test_a_recording_has_what_the_controller_read(recorded):
     assert (later.felt[0].value == recording.felt[0].value[3]).all()  # the latest reading, not one to come
 
 
+@pytest.mark.slow
 def test_controllers_without_senses_read_nothing(recorded):
     assert recorded["squares"].recording.felt == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "text"), [("squares", SQUARES), ("points", POINTS)], ids=["squares", "points"])
 def test_a_recording_is_where_the_physics_says(recorded, name, text):
     scene = parse_scene(text)
@@ -167,6 +170,7 @@ def test_a_recording_is_where_the_physics_says(recorded, name, text):
         np.testing.assert_allclose(np.sort(ours, axis=1), np.sort(theirs, axis=1), atol=1e-4)
 
 
+@pytest.mark.slow
 def test_touching_and_strain_are_seen(recorded):
     for robot in recorded.values():
         recording = robot.recording
@@ -175,6 +179,7 @@ def test_touching_and_strain_are_seen(recorded):
         assert recording.strain.max() > 0.01
 
 
+@pytest.mark.slow
 def test_moments_between_lie_between(recorded):
     recording = recorded["squares"].recording
     middle = 0.5 * (recording.time[3] + recording.time[4])
@@ -222,6 +227,7 @@ def test_shortest_recordings_are_packed(moments):
     np.testing.assert_array_equal(unpack(pack([Stream("a", 1.0, values)]))["a"], values)
 
 
+@pytest.mark.slow
 def test_the_page_unpacks_as_python_does(recorded, tmp_path):
     node = shutil.which("node")
     if node is None:
@@ -238,6 +244,7 @@ def test_the_page_unpacks_as_python_does(recorded, tmp_path):
         np.testing.assert_allclose(np.array(found[name]).reshape(values.shape[1], -1).T, values, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_the_page_finds_everything_where_python_does(recorded, tmp_path):
     node = shutil.which("node")
     if node is None:
@@ -275,6 +282,7 @@ def test_the_page_finds_everything_where_python_does(recorded, tmp_path):
         assert seen["red"] == SCALES["original"]["area"].colors(np.array(0.7)).tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["squares", "points"])
 def test_the_page_draws_overlays_only_when_asked_for(recorded, tmp_path, name):
     node = shutil.which("node")
@@ -328,6 +336,7 @@ def test_scripts_are_sound(script):
 # Pages
 
 
+@pytest.mark.slow
 def test_a_page_holds_the_recording_and_loads_nothing(recorded):
     for name, robot in recorded.items():
         text = page([robot], Look(overlays=frozenset({"path"})))
@@ -344,6 +353,7 @@ def test_a_page_holds_the_recording_and_loads_nothing(recorded):
         assert ("three.js authors" in text) == (name == "space")
 
 
+@pytest.mark.slow
 def test_masses_and_springs_are_drawn_in_2d(recorded):
     look = {name: embedded(page([recorded[name]], Look()))["look"] for name in ("squares", "space")}
     assert [look[name]["masses"] for name in look] == [True, False]
@@ -358,6 +368,7 @@ def test_masses_and_springs_are_drawn_in_2d(recorded):
     assert found == [mixed | {"masses": True, "springs": True}, mixed | {"masses": False, "springs": False}]
 
 
+@pytest.mark.slow
 def test_names_cannot_break_a_page(recorded):
     robot = replace(recorded["points"], name="</script><b>@@DATA@@")
     text = page([robot], Look())
@@ -365,6 +376,7 @@ def test_names_cannot_break_a_page(recorded):
     assert "<b>" not in text
 
 
+@pytest.mark.slow
 def test_a_minute_of_a_biped_is_small(recorded):
     """As many numbers as a biped of square masses has, none of them easy to guess."""
     random, moments = np.random.default_rng(0), 60 * 30 + 1
@@ -381,6 +393,7 @@ def test_a_minute_of_a_biped_is_small(recorded):
     assert len(pack(streams)["data"]) + len(page([recorded["squares"]], Look())) < 400_000  # and so far below 2 MB
 
 
+@pytest.mark.slow
 def test_ground_in_view_is_all_there(recorded):
     for robot in recorded.values():
         ground = embedded(page([robot], Look()))["robots"][0]["ground"]
@@ -544,6 +557,7 @@ def test_springs_can_be_seen_on_dark_voxels():
         assert (difference.min() < -40) != lighter
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dimension", [2, 3])
 def test_springs_are_counted_as_those_that_break(dimension):
     """The force of a spring whose rest length is 0 is as large as its corners are apart."""

@@ -53,6 +53,7 @@ def run(model, state, *, time, substep, control=0.0, environment=WEIGHTLESS):
     return advance_through(model, environment, state, controls, substep=substep, count=round(time / substep))[0]
 
 
+@pytest.mark.slow
 @dimensions
 def test_voxels_move_like_the_lattice_of_the_same_solid(dimension):
     """Voxel by voxel with shared corners, or spring by spring with shared stiffness: the same motion."""
@@ -73,6 +74,7 @@ def test_voxels_move_like_the_lattice_of_the_same_solid(dimension):
     assert np.abs(np.asarray(ours.position - state.position)).max() > 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shape", "layers"),
     [
@@ -174,6 +176,7 @@ def test_sizes_are_those_of_the_deformed_voxel(seed):
     assert float(size(jnp.asarray(bits, jnp.float32), 3)) == pytest.approx((2 + np.cos(angle)) / 3, rel=1e-5)
 
 
+@pytest.mark.slow
 @dimensions
 @pytest.mark.parametrize(
     "material", [{}, {"spring_frequency": 20.0, "spring_damping_ratio": 0.0}, {"young_modulus": 1e5, "density": 10.0}]
@@ -271,6 +274,7 @@ def test_a_placed_robot_stands_where_it_should(dimension):
     np.testing.assert_allclose(moving, np.broadcast_to([2.0, *([0.0] if dimension == 3 else []), 1.0], moving.shape))
 
 
+@pytest.mark.slow
 def test_many_bodies_of_a_grid_are_the_same_as_each_alone():
     """One compilation for all bodies; robots lie last in memory, and that changes nothing."""
     random = np.random.default_rng(3)
@@ -334,6 +338,7 @@ def test_what_cannot_be_built_is_refused(wrong, reported):
         Body.model_validate(wrong)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dimension", [2, pytest.param(3, marks=pytest.mark.full)])
 def test_springs_break_beyond_their_yield_force_and_stay_broken(dimension):
     """Voxels hung by their upper corners, at rest under their weight: each vertical edge bears one corner's."""

@@ -176,6 +176,7 @@ def valley(rise: float, friction: float = 0.5) -> Environment:
     return ground(Polyline(x=(-9.0, 1.0, 9.0), y=(rise, 0.1, rise), friction=friction))
 
 
+@pytest.mark.slow
 def test_many_robots_at_once_are_each_alone():
     """Each with its own body, ground, state and control values; as plain JAX moves it alone."""
     bodies = [Body(shape=shape, engine="points", materials=MATERIALS) for shape in (JOINED[2], ("b.a", "aaa"))]
@@ -194,6 +195,7 @@ def test_many_robots_at_once_are_each_alone():
     assert np.abs(elsewhere.position - alone[0][0].position).max() > 1e-2  # each one's ground matters
 
 
+@pytest.mark.slow
 def test_a_recorded_episode():
     """Interval after interval, with control values that change."""
     body = Body(shape="ab", engine="points", materials=MATERIALS)

@@ -71,6 +71,7 @@ def test_fresh_starts_are_new_in_every_generation_and_seed_and_the_same_for_all_
 # Against scenes of their own
 
 
+@pytest.mark.slow
 def test_every_start_is_what_a_scene_of_its_own_gives():
     experiment = of_text(EVALUATION.replace("trials: 4", "trials: 4\n  aggregate: mean"))
     genes = jax.jit(lambda key: experiment.robot.sample(key, 2))(jax.random.key(3))

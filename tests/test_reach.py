@@ -292,6 +292,7 @@ def test_all_faults_are_named_and_nothing_is_written(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.yaml"]
 
 
+@pytest.mark.slow
 def test_the_command_writes_report_and_picture(tmp_path):
     file = tmp_path / "finger.yaml"
     given = problem()

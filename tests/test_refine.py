@@ -143,6 +143,7 @@ def test_an_evaluation_is_the_worst_of_its_starts_and_of_finer_steps(config):
     np.testing.assert_allclose(checked, np.minimum(twice, smaller_steps), atol=1e-3)
 
 
+@pytest.mark.slow
 def test_a_run_says_what_its_numbers_mean(run):
     title = (run / "best" / "seed-0.yaml").read_text(encoding="utf-8").splitlines()[0]
     assert title.endswith("(worst of 2 trials, re-checked with time steps 2 times smaller in 2 trials)")
@@ -164,6 +165,7 @@ def refined(run, tmp_path_factory):
     return result.output, folder
 
 
+@pytest.mark.slow
 def test_refine_prints_and_stores_what_is_left(run, refined):
     output, folder = refined
     assert "run, seed 1" in output
@@ -184,6 +186,7 @@ def test_refine_prints_and_stores_what_is_left(run, refined):
     assert (run / "refinement.json").is_file()
 
 
+@pytest.mark.slow
 def test_a_study_takes_what_refine_has_stored(run, refined, tmp_path, monkeypatch):
     """Only if it has the factors and starts that the study wants."""
     monkeypatch.setattr("vsr.evidence.reproduce.robots.robustness_of", None)  # cannot be called
@@ -203,6 +206,7 @@ def load_scene_of(run, seed):
     return load_scene(run / "best" / f"seed-{seed}.yaml")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("factors", "part"), [("0,2", "from 1 to 64"), ("4,2", "larger than"), ("a", "whole numbers")])
 def test_refine_refuses_factors_that_are_none(run, factors, part):
     result = CliRunner().invoke(main, ["refine", str(run), "--factors", factors])
@@ -262,6 +266,7 @@ def test_files_of_both_directions_are_judged_each_by_its_own():
     np.testing.assert_array_equal(found.some(slice(1, 2)).at(1), [3.0])
 
 
+@pytest.mark.slow
 def test_a_robots_file_says_whether_less_is_better(run, tmp_path):
     text = (run / "best" / "seed-0.yaml").read_text(encoding="utf-8")
     assert "direction: maximize" in text
@@ -322,6 +327,7 @@ def test_rules_of_sticking_are_tried_with_square_masses():
         Scene.model_validate({**scenes[1].model_dump(), "world": {"sticking": "in_contact"}})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("simulated", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_files_of_the_same_name_and_of_different_precision_are_told_apart(run, tmp_path, monkeypatch, simulated):
     text = (run / "best" / "seed-0.yaml").read_text(encoding="utf-8")
@@ -340,6 +346,7 @@ def test_files_of_the_same_name_and_of_different_precision_are_told_apart(run, t
     assert all(f"{file}: best" in result.output.replace("\n", "") for file in files)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("refined")
 def test_a_report_forgets_what_was_found_of_an_older_state(run):
     stored = json.loads((run / "refinement.json").read_text(encoding="utf-8"))
@@ -376,6 +383,7 @@ def scenario(**changed):
     return scene.build()
 
 
+@pytest.mark.slow
 def test_a_voxel_that_stays_inside_out_and_a_robot_that_is_gone_have_failed():
     """The mirror image of a voxel of points is at rest, so it stays one."""
     here, controller = scenario(engine="points")
@@ -403,6 +411,7 @@ def test_a_voxel_that_stays_inside_out_and_a_robot_that_is_gone_have_failed():
     assert int(run(here, fast)) == Failure.exploded
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("implementation", ["xla", "interpreted"])
 @pytest.mark.parametrize("engine", ["squares", "points"])
 def test_what_moves_a_quarter_of_a_voxel_in_a_substep_has_exploded(engine, implementation):
@@ -446,6 +455,7 @@ def test_the_limit_of_objects_is_that_of_the_robots_voxels():
     assert jax.vmap(found)(jnp.array([260.0, 280.0])).tolist() == [0, Failure.exploded]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shape", "engine"), [(["aa"], "squares"), (["aa"], "points"), ([["aa"]], "points")])
 def test_what_is_deeper_in_the_ground_than_steps_explain_has_pierced_it(shape, engine):
     """More than a quarter of a voxel's side; ground of lines, of heights in 3-D, and of blocks."""
@@ -468,6 +478,7 @@ def test_what_is_deeper_in_the_ground_than_steps_explain_has_pierced_it(shape, e
         assert jax.vmap(found)(jnp.array([-1.0, 0.0, 0.7, 0.8])).tolist() == [0, 0, 0, Failure.pierced], terrain
 
 
+@pytest.mark.slow
 def test_a_robot_that_was_pressed_into_the_ground_has_failed():
     """Found at the next control call: the ground puts it back by 0.2 m a substep at most."""
     here, controller = scenario()

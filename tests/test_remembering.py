@@ -162,6 +162,7 @@ def test_two_oscillators_follow_their_closed_form(gap):
 # From genes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "dimension"),
     [

@@ -148,6 +148,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "case"), CASES)
 def test_what_lies_below_the_angle_of_friction_stays(kind, case):
     """At 20 degrees with 0.5, and at nine tenths of the critical angle of another coefficient."""

@@ -83,6 +83,7 @@ def count_of(image, color):
 # What is recorded
 
 
+@pytest.mark.slow
 def test_a_recording_has_the_grains_of_the_simulation(outcome, robot):
     seen, sand = outcome.trajectory.systems["sand"], outcome.scene.systems()["sand"]
     grains = robot.recording.grains
@@ -97,6 +98,7 @@ def test_a_recording_has_the_grains_of_the_simulation(outcome, robot):
     assert 0.5 * weight < grains.force[0].sum() < 30 * weight  # each push counts on both sides, in every layer
 
 
+@pytest.mark.slow
 def test_grains_do_not_jump_where_the_bed_begins_again(outcome):
     """One grain goes over the end of the box and back in at its beginning."""
     trajectory, sand = outcome.trajectory, outcome.scene.systems()["sand"]
@@ -110,6 +112,7 @@ def test_grains_do_not_jump_where_the_bed_begins_again(outcome):
     assert grains_of(trajectory, {}) is None
 
 
+@pytest.mark.slow
 def test_grains_between_moments_lie_between(robot):
     recording = robot.recording
     middle = recording.at(np.array([0.5 * (recording.time[3] + recording.time[4])])).grains
@@ -117,6 +120,7 @@ def test_grains_between_moments_lie_between(robot):
     np.testing.assert_allclose(middle.speed[0], recording.grains.speed[3:5].mean(0))
 
 
+@pytest.mark.slow
 def test_a_recording_ends_where_grains_are_lost(outcome):
     seen = outcome.trajectory.systems["sand"]
     lost = seen._replace(position=np.asarray(seen.position).copy())
@@ -211,6 +215,7 @@ def test_what_colors_of_grains_mean_is_said_below():
     assert count_of(more, rgb(GRAINS["height"].stops)[0]) > 20 > count_of(plain, rgb(GRAINS["height"].stops)[0])
 
 
+@pytest.mark.slow
 def test_voxels_keep_their_colors_beside_sand_in_films(robot, tmp_path):
     """A GIF has 256 colors, and sand needs many."""
     shrunk = replace(robot.recording, ratio=np.full_like(robot.recording.ratio, 0.75))
@@ -221,6 +226,7 @@ def test_voxels_keep_their_colors_beside_sand_in_films(robot, tmp_path):
         assert count_of(image.convert("RGB"), rgb(SCALES["original"]["area"].stops)[0]) > 2000
 
 
+@pytest.mark.slow
 def test_notebooks_show_sand(outcome, tmp_path):
     (tmp_path / "moments.png").write_bytes(outcome_png(outcome))
     with Image.open(tmp_path / "moments.png") as image:
@@ -230,6 +236,7 @@ def test_notebooks_show_sand(outcome, tmp_path):
 # Pages
 
 
+@pytest.mark.slow
 def test_a_page_holds_the_grains(robot):
     data = embedded(page([robot], Look(grains_by="speed")))
     shown, grains = data["robots"][0], robot.recording.grains

@@ -62,6 +62,7 @@ def test_the_distance_is_that_of_the_nearest_point_of_the_surface(name):
     assert np.abs(nearest - distance)[distance > 0].max() < 0.02 * np.sqrt(3)  # a cell of the grid
 
 
+@pytest.mark.slow
 def test_a_sampled_shape_is_near_its_formula_and_nearer_on_a_finer_grid():
     shape, place = SHAPES["capsule"], points()
     exact = np.asarray(shape.distance(place))

@@ -194,6 +194,7 @@ def test_pyribs_draws_what_is_stored(elites, tmp_path):
 # Reports
 
 
+@pytest.mark.slow
 def test_a_report_has_archives_and_how_they_grew(elites):
     found = find_out(read_run(elites), "elites")
     text = str(searches(found, "c"))

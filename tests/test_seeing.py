@@ -54,6 +54,7 @@ def test_height_and_rays_follow_their_closed_forms(name):
     np.testing.assert_allclose(found, list(rays.values()), rtol=2e-5, atol=2e-4)
 
 
+@pytest.mark.slow
 def test_from_inside_the_ground_is_no_distance_away():
     for ground, place in ((STEPS, (5.0, 2.0)), (STEPS, (1.0, -3.0)), (STEPS, (1.0, 7.0)), (PLANE, (4.0, 3.0, 2.4))):
         origin = jnp.array(place, jnp.float32)

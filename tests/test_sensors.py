@@ -37,6 +37,7 @@ def moved(model, *, tilt=0.0, velocity=(0.0, 0.0), shift=(50.0, 5.0)):
     return move_rigidly(model, rest_state(model), tilt=tilt, shift=jnp.array(shift), velocity=jnp.array(velocity))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tilt", [0.0, 0.4, -0.4, 2.0, -3.0])
 def test_angle_is_the_robots_tilt(model, tilt):
     np.testing.assert_allclose(feel(model, moved(model, tilt=tilt), "angle")[BODY.present], tilt, atol=1e-5)

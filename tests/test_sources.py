@@ -165,6 +165,7 @@ def test_a_module_that_registers_a_component_becomes_a_plugin_of_the_run(home, m
             sys.modules.pop(name, None)
 
 
+@pytest.mark.slow
 def test_data_that_a_plugin_reads_and_what_a_search_does_are_part_of_the_program(home, monkeypatch):
     """Whatever the number of devices: the evaluation of one robot is compared."""
     experiment = load_experiment_of(home)

@@ -43,6 +43,7 @@ def shaken(material, share, shape=("a",)):
     return float(end / begin)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fields",
     [{}, SOFT, *(pytest.param(other, marks=pytest.mark.full) for other in UNUSUAL)],

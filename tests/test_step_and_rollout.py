@@ -37,6 +37,7 @@ def stepped(scenario, controller, start):
     return jax.jit(finish)(scenario, start, state, action)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [name if name in OFTEN else pytest.param(name, marks=pytest.mark.slow) for name in CASES]
 )

@@ -406,6 +406,7 @@ def begun(tiny, path, *values):
     return plan
 
 
+@pytest.mark.slow
 def test_submitit_runs_jobs_and_reports_which_failed(tiny, tmp_path, monkeypatch):
     submitit = pytest.importorskip("submitit")
     monkeypatch.setattr(launch, "COMMAND", [sys.executable, "-c", QUICK])

@@ -103,6 +103,7 @@ def test_steps_are_level_with_steep_risers():
     assert np.abs(slope[::2]).max() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ground", ALL, ids=lambda ground: ground.type)
 def test_a_robot_starts_clear_of_the_ground(ground):
     model = assemble_body(Body(shape=("aa",), voxel_side=1.0))
@@ -112,6 +113,7 @@ def test_a_robot_starts_clear_of_the_ground(ground):
     assert float(low[0]) == pytest.approx(ground.points()[0][1] + 1, abs=1e-3)
 
 
+@pytest.mark.slow
 @given(st.lists(st.floats(0.3, 9), min_size=2, max_size=12), st.integers(0, 100))
 def test_any_line_is_looked_up_right(widths, seed):
     random = np.random.default_rng(seed)
@@ -167,6 +169,7 @@ def test_bad_grounds_are_refused(build):
         build()
 
 
+@pytest.mark.slow
 def test_several_lines_together_are_what_they_are_alone():
     """Inside and beyond their ends; a line that falls at its end included."""
     falling = Polyline(x=(0, 10, 20), y=(5, 3, 0))
@@ -184,6 +187,7 @@ def test_several_lines_together_are_what_they_are_alone():
     assert together([Flat().build(), Flat(length=90.0).build()]).convex
 
 
+@pytest.mark.slow
 def test_several_fields_together_are_what_they_are_alone():
     alone = [ground.build() for ground in (Bumpy(length=60.0, breadth=20.0), Heights(heights=((0, 1), (2, 5))))]
     all_of_them = together(alone)
@@ -198,6 +202,7 @@ def test_several_fields_together_are_what_they_are_alone():
         together([Flat().build(), alone[0]])
 
 
+@pytest.mark.slow
 def test_what_hits_the_side_of_a_shaft_is_not_lifted_out():
     """At 40 m/s a mass passes 60 mm of side in one substep; under the top it would be pushed up to it, 267 m."""
     scene = Scene(

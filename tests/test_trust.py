@@ -80,6 +80,7 @@ def test_blobs_hang_together():
         assert (reached == full).all()
 
 
+@pytest.mark.slow
 def test_no_hard_robot_is_broken_and_not_reported_and_a_step_too_long_is_seen():
     (substeps,) = TINY.substeps
     robots = samples(TINY, substeps)
@@ -179,6 +180,7 @@ generations: 3
 """
 
 
+@pytest.mark.slow
 def test_robots_that_explode_neither_stop_nor_win_a_run():
     """Half of the voxels drawn tear their robot apart; the search goes on, and its best has none of them."""
     experiment = parse_experiment(EXPLOSIVE)

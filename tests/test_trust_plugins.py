@@ -173,6 +173,7 @@ def test_the_page_of_a_run_is_served_without_its_robots(run):
     assert was_run(run)
 
 
+@pytest.mark.slow
 def test_with_trust_all_is_there(run):
     result = vsr("check", robot_of(run), "--trust-plugins")
     assert result.exit_code == 0, result.output
@@ -185,6 +186,7 @@ def test_with_trust_all_is_there(run):
     assert found.scene == scene
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["report", "check"])
 def test_trust_is_given_by_an_option_or_a_variable(run, command, tmp_path):
     more = {"report": ["--out", tmp_path / "page.html"]}.get(command, [])

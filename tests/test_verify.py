@@ -59,6 +59,7 @@ def test_scores_of_a_run_hold_with_all_digits(run, tmp_path):
     assert "2 of 2 confirmed, 2 with all digits" in shown.output
 
 
+@pytest.mark.slow
 def test_what_was_changed_is_not_confirmed(run, tmp_path):
     def other_body(data):
         data["robot"]["body"]["materials"]["a"]["friction"] = 90.0

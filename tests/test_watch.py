@@ -407,6 +407,7 @@ def test_waiting_for_a_run(tmp_path):
     assert follower.look()["state"] == "gone"
 
 
+@pytest.mark.slow
 def test_it_ends_cleanly_when_asked_to(run):
     """The whole command in a process of its own, asked to end while it simulates a robot."""
     add_generation(run, 0)

@@ -46,6 +46,7 @@ def still(world):
     return (jnp.zeros((1, *world.robots[0].present.shape)),)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", ["squares", pytest.param("3-D", marks=pytest.mark.slow)])
 def test_a_robot_alone_is_moved_by_its_engine(body):
     """Bit for bit, so that no speed is lost either; and the same to rounding where something else is far away."""
@@ -74,6 +75,7 @@ def test_kernels_are_refused_where_something_else_moves():
         advance(world, state, still(world), substep=SUBSTEP, count=1, implementation="fused")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dimension", "share"), [(2, 2 / 3), (3, 5 / 7)])
 def test_a_sliding_ball_ends_up_rolling(dimension, share):
     """v = 2/3 v0 for a disc, 5/7 v0 for a ball, whatever the friction; then it keeps rolling."""

@@ -41,32 +41,38 @@ TRIAL_SECONDS = 1800.0
 # A short round
 
 
+@pytest.mark.slow
 def test_a_killed_run_ends_as_if_it_had_not_been_killed(reference):
     assert run_faults.kill(reference, 0, Random(0)) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [0, 3])
 def test_a_run_that_is_asked_to_stop_does_so_and_goes_on(reference, number):
     assert run_faults.interrupt(reference, number, Random(number)) == []
 
 
+@pytest.mark.slow
 def test_a_failing_disk_is_reported_and_costs_no_complete_file(reference):
     assert len(reference.operations) > 60
     for number in (0, 1):
         assert run_faults.fail_write(reference, number, Random(number)) == []
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_too_small_is_reported_and_the_run_goes_on_elsewhere(reference):
     if not run_faults.can_mount():
         pytest.skip("no file system may be mounted here")
     assert run_faults.fill_disk(reference, 0, Random(0)) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(4))
 def test_concurrent_processes_do_not_disturb_each_other(reference, number):
     assert run_faults.write_concurrently(reference, number, Random(number)) == []
 
 
+@pytest.mark.slow
 def test_corrupted_files_are_found_and_not_trusted(reference):
     """Every file of a stopped run, each in one way."""
     issues = []
@@ -78,11 +84,13 @@ def test_corrupted_files_are_found_and_not_trusted(reference):
     assert issues == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(8))
 def test_crafted_folders_lead_nowhere(reference, number):
     assert folder_faults.craft(reference, number, Random(number), QUICK) == []
 
 
+@pytest.mark.slow
 @hypothesis.settings(max_examples=160, suppress_health_check=list(hypothesis.HealthCheck))
 @hypothesis.given(fuzz.inputs())
 def test_fuzzed_inputs_are_refused_in_words(given):
@@ -148,6 +156,7 @@ def test_a_file_without_end_is_refused():
     assert (result.exit_code, "/dev/zero: larger than 32 MiB" in result.output) == (2, True), result.output
 
 
+@pytest.mark.slow
 def test_names_that_are_no_text_are_refused_before_anything_is_written(reference, tmp_path):
     result = run_here(["evolve", str(reference.config), "--out", "a\udcff"], tmp_path)
     assert (result.code, "'a\\udcff' is not text (UTF-8)" in result.output) == (2, True), result.output
@@ -163,6 +172,7 @@ def test_a_corrupted_training_is_refused(tmp_path):
 # Nothing is fetched, and the same settings give the same result
 
 
+@pytest.mark.slow
 def test_nothing_is_fetched(reference):
     """A process to which every connection is an error evolves, and is none the worse for it."""
     run = reference.trial_folder("offline") / RUN
@@ -179,6 +189,7 @@ def test_a_connection_would_be_noticed():
     refuse_network("socket.connect", (None, "/tmp/a-socket-of-this-computer"))
 
 
+@pytest.mark.slow
 def test_the_same_settings_give_the_same_result(reference):
     """In a process of its own, and in this one in another folder."""
     assert reference.issues_of_resuming(reference.trial_folder("again") / RUN) == []
@@ -194,6 +205,7 @@ def test_an_infinite_fitness_never_wins():
 # Broken promises are noticed
 
 
+@pytest.mark.slow
 def test_a_file_that_is_not_written_atomically_is_noticed(reference, monkeypatch):
     """If files were written under their own names, a full disk would leave half of one that was complete before."""
 
@@ -210,6 +222,7 @@ def test_a_file_that_is_not_written_atomically_is_noticed(reference, monkeypatch
     assert run_faults.lost_files(run, record) == ["meta.json was complete before and is no longer"]
 
 
+@pytest.mark.slow
 def test_another_end_is_noticed(reference):
     run = shutil.copytree(reference.finished, reference.trial_folder("other") / RUN)
     assert read_end(run).differences(reference.end) == []
@@ -254,6 +267,7 @@ def test_a_fuzzed_input_with_a_traceback_is_noticed_and_made_simple(monkeypatch)
     assert "KeyError: 'key'" in issue
 
 
+@pytest.mark.slow
 def test_every_command_that_reads_runs_is_tried(reference):
     """A new command has to be added to the readers, or to those that read no runs."""
     others = ["check", "list", "schema", "bench", "validate", "train", "reach", "reproduce", "sweep", "convert"]

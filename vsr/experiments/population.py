@@ -121,14 +121,30 @@ def in_parts(function: Callable[[Any], Any], individuals: Any, at_once: int) -> 
     """Map a function over the leading axis, `at_once` individuals at a time; the last part is filled up."""
     total = jax.tree.leaves(individuals)[0].shape[0]
     parts = math.ceil(total / at_once)
-    padded = _filled_up(individuals, parts * at_once)
-    if parts == 1:
-        results = jax.vmap(function)(padded)
-    else:
-        divided = jax.tree.map(lambda leaf: leaf.reshape(parts, at_once, *leaf.shape[1:]), padded)
-        mapped = jax.lax.map(jax.vmap(function), divided)
-        results = jax.tree.map(lambda leaf: leaf.reshape(parts * at_once, *leaf.shape[2:]), mapped)
-    return jax.tree.map(lambda leaf: leaf[:total], results)
+    if parts == 1 and jax.default_backend() != "cpu":
+        return jax.tree.map(lambda leaf: leaf[:total], jax.vmap(function)(_filled_up(individuals, at_once)))
+    # Of a loop of one turn, or over the only part, XLA would make another program, which rounds otherwise.
+    places = max(parts, 2)
+    divided = jax.tree.map(
+        lambda leaf: leaf.reshape(places, at_once, *leaf.shape[1:]), _filled_up(individuals, places * at_once)
+    )
+    together = jax.jit(jax.vmap(function))  # traced once for its shapes and the loop
+    shapes = jax.eval_shape(together, jax.tree.map(lambda leaf: leaf[0], divided))
+    empty = jax.tree.map(lambda shape: jnp.zeros((places, *shape.shape), shape.dtype), shapes)
+
+    def with_part(number: Array, results: Any) -> Any:
+        found = together(jax.tree.map(lambda leaf: leaf[number], divided))
+        return jax.tree.map(lambda all_parts, one: all_parts.at[number].set(one), results, found)
+
+    results = jax.lax.fori_loop(0, _unknown(parts, divided), with_part, empty)
+    return jax.tree.map(lambda leaf: leaf.reshape(places * at_once, *leaf.shape[2:])[:total], results)
+
+
+def _unknown(number: int, witness: Any) -> Array:
+    """A number that XLA does not know; witness: arrays that only a running program knows."""
+    known = [leaf for leaf in jax.tree.leaves(witness) if leaf.size and jnp.issubdtype(leaf.dtype, jnp.number)]
+    first = known[0].reshape(-1)[0] if known else 0
+    return jnp.where((first > 0) & (first < 0), 0, number)
 
 
 def from_first_device(tree: Any) -> Any:
