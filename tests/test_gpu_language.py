@@ -28,6 +28,7 @@ from vsr.terrain import Flat
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 ON_GPU = jax.default_backend() == "gpu"
+PLANE_BODIES = (*test_points_kernel.QUICK, "more nodes than lanes, along axes", "chambers")
 needs_compiler = pytest.mark.skipif(ON_GPU or shutil.which("g++") is None, reason="needs g++ and no GPU")
 
 
@@ -238,9 +239,7 @@ class TestTextOfTheSimulator:
     @pytest.mark.parametrize(
         "name",
         [
-            pytest.param(name, marks=pytest.mark.slow)
-            if name in ("a box on bumps, by force", "along axes in 3-D")
-            else name
+            name if name in PLANE_BODIES else pytest.param(name, marks=pytest.mark.slow)
             for name in test_points_kernel.BODIES
         ],
     )

@@ -91,7 +91,8 @@ BODIES = {
     "chambers": (CHAMBERS["2-D"], FLUIDS, Flat()),
     "chambers in 3-D": (CHAMBERS["3-D"], FLUIDS, Flat()),
 }
-QUICK = ("a ring on hills", "layers, by force", "more nodes than lanes, along axes", "chambers")
+QUICK = ("a ring on hills", "layers, by force")
+"""To compile for the interpreter."""
 
 
 def compare(name) -> None:
@@ -118,7 +119,11 @@ def test_the_kernel_moves_bodies_as_plain_jax_does(name):
 
 
 @pytest.mark.parametrize(
-    ("shape", "materials", "most"), [(("aab", "b.a", "bab"), MATERIALS, 0), (("awwa", "aaaa", "awwa"), FLUIDS, 32)]
+    ("shape", "materials", "most"),
+    [
+        (("aab", "b.a", "bab"), MATERIALS, 0),
+        pytest.param(("awwa", "aaaa", "awwa"), FLUIDS, 32, marks=pytest.mark.slow),
+    ],
 )
 def test_bodies_too_large_for_one_program(monkeypatch, shape, materials, most):
     """By a launch a substep, or if they have chambers by several nodes and voxels in each lane."""
