@@ -136,6 +136,7 @@ def test_given_heights_are_the_ground():
     np.testing.assert_allclose(far.points()[1], heights[0])  # y = 0 lies beyond its border
 
 
+@pytest.mark.slow
 def test_robots_stand_on_given_heights_and_beyond_them():
     ground = Heights(heights=[[0.0, 0.0, 2.0], [0.0, 0.0, 2.0]], spacing=4.0)
     model = assemble_body(Body(shape=[["aa"]]))
@@ -174,6 +175,7 @@ def test_fields_that_cannot_be_are_refused(wrong, reported):
         Bumpy(**wrong)
 
 
+@pytest.mark.slow
 def test_3d_robots_are_placed_aside_and_turned():
     model = assemble_body(Body(shape=[["aaa", "a.."]]))
     straight, quarter, back = (

@@ -84,6 +84,7 @@ def test_a_thin_plate_through_a_voxel_and_a_ball_in_one_are_found(shape, engine)
     assert found_at(world, state, in_3d(places, shape)) == [True, False, True, False, True]
 
 
+@pytest.mark.slow
 def test_edges_across_each_other_part_bodies_in_3d():
     """Only the direction across the robot's vertical edge and a level one of the crate parts them."""
     turned = {"tilt": 45.0, "yaw": 45.0}

@@ -76,6 +76,7 @@ def test_the_load_is_the_gradient_of_the_energy(name):
     assert np.allclose(energy(surface, position, WATER, GRAVITY), direct, rtol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CLOSED)
 def test_the_load_is_the_weight_at_the_center_of_the_fluid(name):
     surface, position = CLOSED[name]()
@@ -310,6 +311,7 @@ def test_too_few_candidates_are_reported():
     assert float(few.volume) <= signed_volume(icosphere(2)) * 1.001
 
 
+@pytest.mark.slow
 def test_columns_converge_with_order_two():
     """Midpoints of a continuous, piecewise smooth depth: volume and nodal load converge with order 2.
 

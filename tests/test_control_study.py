@@ -95,6 +95,7 @@ def recorded():
     return lambda limit: run(scenario, limited_scene(limit).robot.controller.build(BODY))
 
 
+@pytest.mark.slow
 def test_control_values_change_no_faster_than_the_limit(recorded):
     control = np.asarray(recorded(3.0)[1].control)
     change = np.abs(np.diff(control, axis=0))
@@ -108,6 +109,7 @@ def test_a_limit_that_is_never_reached_changes_nothing(recorded):
         np.testing.assert_allclose(wide, free, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_rollout_record_and_simulate_keep_the_limit_alike(recorded):
     scenario, controller = limited_scene(3.0).build()
     whole = rolled_out(scenario, controller)

@@ -133,6 +133,7 @@ def test_parts_of_files_have_descriptions_in_schemas():
         assert {name: parts[kind.__name__]["properties"][name]["description"] for name in said} == said
 
 
+@pytest.mark.slow
 def test_commands_that_show_none_read_no_source():
     """Reading all of them took half a second of every command."""
     code = (

@@ -253,6 +253,7 @@ def test_robots_that_damp_are_not_monitored():
     assert not bouncing(0.3).schedule().monitor_energy
 
 
+@pytest.mark.slow
 def test_obstacles_and_drag_hide_nothing():
     material = Material(spring_frequency=4, spring_damping_ratio=0.0, linear_damping=0.0, restitution=1.0)
     right = assemble_body(Body(shape=["a"], engine="points", materials={"a": material}))

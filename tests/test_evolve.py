@@ -384,6 +384,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tiny, tmp_path):
     assert read_run(path).generations == done + 2
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_compiling_says_how_to_begin(tiny, tmp_path):
     path = tmp_path / "early"
     settings = ["--set", "robot.body.shape=[aaa, a.a]"]  # nothing that is compiled already
@@ -494,6 +495,7 @@ def test_another_experiment_is_refused(vsr, whole, tiny):
     assert f"vsr evolve {whole} --resume" in result.output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -85,6 +85,7 @@ def test_a_recording_knows_its_chambers():
     assert np.ptp(chambers.volume, axis=0).min() > 0.02
 
 
+@pytest.mark.slow
 def test_chambers_at_other_moments():
     recording = robot().recording
     between = recording.at((recording.time[:-1] + recording.time[1:]) / 2).chambers

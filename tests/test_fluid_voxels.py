@@ -101,6 +101,7 @@ LAWS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LAWS)
 def test_pressure_is_minus_the_slope_of_the_energy(name):
     fluid, drive = LAWS[name]
@@ -218,6 +219,7 @@ def test_pumping_keeps_momentum_and_energy(name):
     assert abs(drift[1]) < 0.4 * abs(drift[0])  # of second order: a quarter
 
 
+@pytest.mark.slow
 def test_volume_is_held_and_follows_its_drive():
     body = body_of("aaaa", "awwa", "aaaa", w=water(drive="volume", bulk_modulus=1e6, added_volume=(-0.3, 0.3)))
     with precision("float64"):

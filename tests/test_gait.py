@@ -28,6 +28,7 @@ def test_rhythm_is_that_of_the_drive(frequency):
     assert measures(frequency)["gait_frequency"] == pytest.approx(frequency, abs=0.05)
 
 
+@pytest.mark.slow
 def test_who_does_nothing_has_no_rhythm_and_stands():
     found = measures(1.0, amplitude=0.0)
     assert found["gait_frequency"] == 0
@@ -37,6 +38,7 @@ def test_who_does_nothing_has_no_rhythm_and_stands():
     assert found["mean_duty"] == pytest.approx(2 / 3 * found["rear_duty"])
 
 
+@pytest.mark.slow
 def test_in_free_space_nothing_touches():
     found = measures(1.0, gravity=0.0, terrain=None)
     assert [found[name] for name in ("contact_time", "rear_duty", "front_duty", "mean_duty")] == [0, 0, 0, 0]

@@ -169,6 +169,7 @@ def test_too_few_places_are_counted_and_make_a_failure():
                impulse=jnp.zeros((15, 3, 27)), overflow=jnp.zeros(4, jnp.int32))).overflow[0]) > 0  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_cyclic_box_has_no_ends():
     """Shifted by a part of the period, everything goes on as before."""
     box = Box((0.0, 0.0), (0.4, 0.4), (True, False))
@@ -399,6 +400,7 @@ def test_every_key_of_grains_changes_them(dimension):
         assert len(leaves[0]) != len(leaves[1]) or not all(same) or one.candidates != other.candidates, name
 
 
+@pytest.mark.slow
 def test_contacts_of_robots_have_as_many_places_as_asked_for():
     sand = SMALL_SAND.model_copy(update={"contacts": 8})
     scenario, _ = scene_on(sand).build()

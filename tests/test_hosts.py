@@ -201,6 +201,7 @@ def test_processes_with_different_orders_do_not_begin(tiny, tmp_path, crew):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_a_process_whose_fellows_do_not_come_gives_up(tiny, tmp_path):
     code = f"from vsr.experiments import hosts; hosts.SECONDS_TO_JOIN = 1; {COMMAND}"
     where = ("--coordinator", f"localhost:{free_port()}", "--processes", 2, "--process", 0)

@@ -147,6 +147,7 @@ def test_every_public_name_exists():
         vsr.Robott  # noqa: B018
 
 
+@pytest.mark.slow
 def test_commands_load_what_they_need():
     """What takes long to load and few commands use is loaded by those."""
     code = (

@@ -53,6 +53,7 @@ def forces(lattice, position, velocity, time):
     return join(on_nodes, axes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(3, 4), (3, 2, 4)])
 def test_a_grid_as_a_graph_has_the_same_forces(shape):
     random = np.random.default_rng(0)

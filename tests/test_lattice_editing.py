@@ -114,6 +114,7 @@ def triangle() -> Editable:
     return editable(lattice, nodes=4, springs=3, degree=2)
 
 
+@pytest.mark.slow
 def test_edits_and_motion_are_compiled_once():
     functions = (add_node, add_spring, remove_spring, remove_node, advance)
     body = triangle()

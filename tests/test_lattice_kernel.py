@@ -158,6 +158,7 @@ def test_springs_alike_and_not(lattice, dimension, integrator):
     assert_same(lattice(dimension), Environment(), integrator)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dimension", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_all_that_acts_from_outside(dimension):
     lattice = uneven(dimension)
@@ -175,6 +176,7 @@ def test_all_that_acts_from_outside(dimension):
     assert_same(lattice, environment)
 
 
+@pytest.mark.slow
 def test_ground_with_hills_on_record():
     """Steps of `record` are known only to the program, and so is how many of them lie between two samples."""
     lattice, bodies = uneven(2), (floor(2, 0.05, friction=0.7, restitution=0.3),)
@@ -188,6 +190,7 @@ def test_ground_with_hills_on_record():
     assert_close(kernel, plain)
 
 
+@pytest.mark.slow
 def test_springs_that_break():
     lattice = breakable(uneven(2), 3.0)
     end = assert_same(lattice, Environment())
@@ -202,6 +205,7 @@ def test_a_grid_one_node_thick(nodes):
     assert_same(lattice, Environment())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("integrator", ["semi_implicit_euler", "verlet"])
 def test_springs_that_swing(integrator):
     lattice = uneven(2)

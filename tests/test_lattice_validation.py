@@ -70,6 +70,7 @@ def test_errors_shrink_with_the_order(integrator):
     assert convergence_order(integrator, 2) == pytest.approx(ORDERS[integrator], abs=0.15)
 
 
+@pytest.mark.slow
 def test_free_flight_keeps_momentum():
     linear, angular = momentum_errors(2, steps=400)
     assert linear < 1e-10

@@ -63,6 +63,7 @@ def nearest_hit(origin, direction, centers, radius):
     return best
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 def test_an_eye_sees_what_rays_meet(seed):
     camera = Eye(pixels=(14, 18), half_angle=0.6, near=0.4, far=6.0)
@@ -105,6 +106,7 @@ def test_no_outline_is_wider_than_its_footprint():
     assert widest >= rows - 2  # the bound is no waste either
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("radius", [0.05, 0.3])
 def test_the_sky_sees_the_highest_point_of_each_pixel(radius):
     camera = Sky((-2.0, -1.0), (2.0, 1.0), 3.0, (16, 8))
@@ -219,6 +221,7 @@ def pipe(count, high, velocity=None, radius=0.1):
     return grains, passage(grains, outlet, (0.0, 0.0, 3.2), (1.0, 1.0, high), velocity)
 
 
+@pytest.mark.slow
 def test_a_passage_keeps_all_grains_and_overlaps_none():
     grains, through = pipe(60, 4.0, (0.0, 0.0, -1.0))
     before = replace(grains.start, impulse=jnp.ones_like(grains.start.impulse))

@@ -180,6 +180,7 @@ def test_control_is_clipped():
     np.testing.assert_array_equal(one.position, three.position)
 
 
+@pytest.mark.slow
 def test_voxels_that_touch_at_a_corner_are_not_joined():
     body = Body(shape=(".a", "a."))
     model = assemble_body(body)

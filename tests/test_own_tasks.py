@@ -49,6 +49,7 @@ class ByHand:
         return float(account.value), float(account.reward), bool(account.over)
 
 
+@pytest.mark.slow
 def test_jumping_counts_the_highest_point():
     episode = ByHand("jump")
     assert episode.move((1, 2)) == pytest.approx((2, 2, False))
@@ -102,6 +103,7 @@ def test_things_are_pushed_carried_and_thrown():
     assert thrown.move((0, 0), (-2, 0)) == pytest.approx((7, 0, False), abs=1e-4)
 
 
+@pytest.mark.slow
 def test_a_thing_that_is_carried_starts_on_the_robots_back():
     episode = ByHand("carry")
     center = episode.scenario.task.object_center(episode.scenario.world, episode.state.world)

@@ -190,6 +190,7 @@ def test_moments_between_lie_between(recorded):
     np.testing.assert_allclose(found.position[2], recording.position[-1])
 
 
+@pytest.mark.slow
 def test_a_recording_that_diverges_ends_there():
     scene = parse_scene(SQUARES)
     scene = scene.model_copy(update={"task": scene.task.model_copy(update={"duration": SECONDS})})

@@ -112,6 +112,7 @@ def test_layers_needed_are_never_more_than_the_most():
         assert min(found) >= 1
 
 
+@pytest.mark.slow
 @dimensions
 def test_inner_forces_keep_momentum(dimension):
     model = assemble_body(body_of(dimension, linear_damping=0.0))
@@ -138,6 +139,7 @@ def test_a_driven_voxel_takes_the_area_or_volume_asked_for(dimension, control, r
     assert float(voxel_motion(model, WEIGHTLESS, end).size_ratio.squeeze()) == pytest.approx(ratio, abs=1e-4)
 
 
+@pytest.mark.slow
 @dimensions
 def test_force_actuation_draws_corners_in(dimension):
     shape = "a" if dimension == 2 else (("a",),)
@@ -148,6 +150,7 @@ def test_force_actuation_draws_corners_in(dimension):
     assert ratios[0] < 0.99 < 1.01 < ratios[1]
 
 
+@pytest.mark.slow
 @dimensions
 def test_a_robot_cannot_swim_in_empty_space_by_force_actuation(dimension):
     """Out of shape, because its voxels are driven in turns; with pulls of equal size its momentum was a tenth."""

@@ -75,6 +75,7 @@ def test_a_sampled_shape_is_near_its_formula_and_nearer_on_a_finer_grid():
     assert float(far) > 4.0  # beyond the grid the way to it is added
 
 
+@pytest.mark.slow
 def test_a_closed_mesh_is_sampled_and_an_open_one_refused():
     mesh = trimesh.creation.icosphere(subdivisions=3, radius=0.4)
     sampled = Sampled.of_mesh(mesh, 0.05, 0.15)

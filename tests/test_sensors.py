@@ -43,6 +43,7 @@ def test_angle_is_the_robots_tilt(model, tilt):
     np.testing.assert_allclose(feel(model, moved(model, tilt=tilt), "angle")[BODY.present], tilt, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("tilt", "wrong"), [(0.4, 0.4 - np.pi / 2), (-0.4, -0.4 + np.pi / 2)])
 def test_legacy_angle_is_the_originals(model, tilt, wrong):
     np.testing.assert_allclose(feel(model, moved(model, tilt=tilt), "legacy_angle")[BODY.present], wrong, atol=1e-5)

@@ -317,6 +317,7 @@ def test_runs_are_real_runs(vsr, tmp_path):
     assert "begins" not in again.output
 
 
+@pytest.mark.slow
 def test_ctrl_c_stops_runs_politely_and_begins_no_more(tiny, tmp_path):
     path = tmp_path / "sweep"
     code = (

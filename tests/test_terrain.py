@@ -68,6 +68,7 @@ def test_uneven_ground_is_the_originals(original_voxel, roughness):
     np.testing.assert_allclose(y, np.array(original["ys"]) - min(original["ys"]), atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ground", ALL, ids=lambda ground: ground.type)
 def test_height_and_normal_are_those_of_the_line(ground):
     x, y = ground.points()
@@ -306,6 +307,7 @@ def test_nor_do_materials_and_objects(described):
             described(value)
 
 
+@pytest.mark.slow
 def test_grounds_that_are_none_of_ours_can_be_stood_on():
     """A kind of ground needs its own answers only: placing, leaving, seeing and contact ask for them."""
 

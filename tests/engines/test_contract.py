@@ -293,6 +293,7 @@ def test_absent_capabilities_answer_as_documented(bare):
     assert {name for name in vars(Capabilities) if not name.startswith("_")} >= {"energies", "scaled", "kernel"}
 
 
+@pytest.mark.slow
 def test_an_engine_of_a_plugin_is_simulated(bare):
     """Its name stands in a description like those that are shipped."""
 
