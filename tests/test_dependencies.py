@@ -120,6 +120,6 @@ def test_an_extra_that_is_missing_is_named(monkeypatch, tmp_path, name):
         "submitit": ("slurm", lambda: slurm_executor(tmp_path, {})),
         "trimesh": ("mesh", lambda: read_mesh(tmp_path / "body.stl")),
     }[name]
-    with pytest.raises(Exception, match=rf"pip install 'vsr\[{extra}\]'") as raised:
+    with pytest.raises(Exception, match=rf"pip install 'voxel-soft-robots\[{extra}\]'") as raised:
         call()
     assert type(raised.value).__name__ in ("UserError", "ImportError", "ValidationError")

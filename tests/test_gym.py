@@ -359,7 +359,7 @@ def test_brax_sees_the_same_steps_and_no_reset(env, played):
 
 @pytest.fixture
 def gymnasium():
-    return pytest.importorskip("gymnasium", reason="gymnasium is not installed: pip install 'vsr[gym]'")
+    return pytest.importorskip("gymnasium", reason="gymnasium is not installed: pip install 'voxel-soft-robots[gym]'")
 
 
 def test_gymnasium_knows_all_tasks(gymnasium):

@@ -659,7 +659,7 @@ def test_mp4_needs_ffmpeg_and_says_how_to_get_it(vsr, robot, tmp_path, monkeypat
     monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
     result = vsr(robot, "--out", "film.mp4")
     assert result.exit_code == 2
-    assert "pip install 'vsr[video]'" in result.output
+    assert "pip install 'voxel-soft-robots[video]'" in result.output
     assert [path.name for path in tmp_path.iterdir()] == ["robot.yaml"]
 
 

@@ -242,7 +242,7 @@ def test_a_missing_package_is_reported(vsr, tiny, tmp_path, monkeypatch):
         "sweep", tiny, "--sweep", "optimizer.population_size=5", "--executor", "slurm", "--out", tmp_path / "sweep"
     )
     assert result.exit_code == 2
-    assert "the package submitit is not installed; pip install 'vsr[slurm]'" in result.output
+    assert "the package submitit is not installed; pip install 'voxel-soft-robots[slurm]'" in result.output
     assert not (tmp_path / "sweep").exists()
 
 

@@ -17,12 +17,13 @@ import pytest
 from conftest import ROOT, TINY
 from oldest import PROJECT, REQUIRED, name_of
 
+from vsr import __version__
 from vsr.experiments.config import parse_scene
 from vsr.terrain import TERRAINS
 
 SOURCES = ("pyproject.toml", "README.md", "LICENSE", "vsr")
 CACHES = shutil.ignore_patterns("__pycache__")
-DIST_INFO = f"vsr-{PROJECT['project']['version']}.dist-info"
+DIST_INFO = f"{PROJECT['project']['name'].replace('-', '_')}-{__version__}.dist-info"
 
 OWN = """
 from vsr.terrain import TERRAINS, Flat

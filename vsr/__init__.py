@@ -8,6 +8,8 @@ from typing import Any
 
 from vsr.display import provide
 
+__version__ = "0.1.0"
+
 provide("vsr.drawing.notebook")
 
 _HOME = {

@@ -156,7 +156,7 @@ def _loading() -> Iterator[None]:
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="vsr")
+@click.version_option(package_name="voxel-soft-robots")
 def main() -> None:
     """Simulate and evolve voxel-based soft robots.
 

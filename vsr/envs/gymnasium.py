@@ -25,7 +25,7 @@ try:
     import gymnasium
     from gymnasium.envs.registration import EnvSpec
 except ImportError:
-    raise ImportError("environments of gymnasium need it: pip install 'vsr[gym]'") from None
+    raise ImportError("environments of gymnasium need it: pip install 'voxel-soft-robots[gym]'") from None
 
 
 def space_of(box: Box, count: int | None = None) -> gymnasium.spaces.Box:

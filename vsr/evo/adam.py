@@ -20,7 +20,7 @@ from vsr.evo.population import NO_PARENT, WORST, Population, best, concatenate, 
 from vsr.evo.protocol import Evaluation, Sampler, SearchSummary
 from vsr.evo.settings import Settings, Size
 
-MISSING = "this search needs the package optax: pip install 'vsr[learning]'"
+MISSING = "this search needs the package optax: pip install 'voxel-soft-robots[learning]'"
 
 
 @jax.tree_util.register_dataclass

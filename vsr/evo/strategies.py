@@ -21,7 +21,7 @@ from vsr.evo.population import NO_PARENT, WORST, Population, best, concatenate, 
 from vsr.evo.protocol import Evaluation, Sampler, SearchSummary
 from vsr.evo.settings import Settings
 
-MISSING = "this search needs the package evosax: pip install 'vsr[es]'"
+MISSING = "this search needs the package evosax: pip install 'voxel-soft-robots[es]'"
 
 
 @jax.tree_util.register_dataclass

@@ -62,7 +62,7 @@ def read_mesh(path: str | Path, *, scale: float = 1.0) -> Mesh:
     try:
         import trimesh
     except ImportError as error:
-        raise ImportError("reading meshes needs trimesh: pip install 'vsr[mesh]'") from error
+        raise ImportError("reading meshes needs trimesh: pip install 'voxel-soft-robots[mesh]'") from error
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"no mesh file {path}")

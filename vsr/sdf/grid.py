@@ -46,7 +46,8 @@ class Sampled:
             import rtree  # noqa: F401  # pyright: ignore[reportMissingImports]  # trimesh finds triangles with it
             from trimesh.proximity import signed_distance
         except ImportError as error:
-            raise ImportError("distances to meshes need trimesh and rtree: pip install 'vsr[mesh]'") from error
+            needed = "trimesh and rtree: pip install 'voxel-soft-robots[mesh]'"
+            raise ImportError(f"distances to meshes need {needed}") from error
         if not mesh.is_watertight:
             raise ValueError("the mesh is not closed, so it has no inside: close its holes first")
         axes = _axes(mesh.bounds[0] - margin, mesh.bounds[1] + margin, spacing)

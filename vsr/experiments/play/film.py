@@ -119,7 +119,8 @@ def require_ffmpeg(path: Path):
         import imageio_ffmpeg  # pyright: ignore[reportMissingImports]
     except ImportError:
         raise UserError(
-            f"{path}: MP4 needs imageio-ffmpeg: pip install 'vsr[video]' (or imageio-ffmpeg itself), or choose .gif"
+            f"{path}: MP4 needs imageio-ffmpeg: pip install 'voxel-soft-robots[video]' (or imageio-ffmpeg itself), "
+            "or choose .gif"
         ) from None
     return imageio_ffmpeg
 

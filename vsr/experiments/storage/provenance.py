@@ -9,13 +9,14 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
+from vsr import __version__
 from vsr.arrays import CorruptFileError
 from vsr.experiments.devices import code_generator, flags_of_user
 from vsr.experiments.storage.settings import META, read_meta
@@ -57,11 +58,8 @@ def _without_own(flags: dict[str, str]) -> dict[str, str]:
     return {name: value for name, value in {**flags, **own}.items() if value or name not in own}
 
 
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None  # run from a source tree that was never installed
+def _version(package: str) -> str:
+    return __version__ if package == "vsr" else version(package)
 
 
 def commit() -> str | None:

@@ -128,8 +128,8 @@ def slurm_executor(folder: Path, parameters: dict[str, Any]) -> Any:
         from submitit import SlurmExecutor
     except ImportError:
         raise UserError(
-            "--executor slurm: the package submitit is not installed; pip install 'vsr[slurm]', or leave it out to run "
-            "on this computer"
+            "--executor slurm: the package submitit is not installed; pip install 'voxel-soft-robots[slurm]', "
+            "or leave it out to run on this computer"
         ) from None
     try:
         executor = SlurmExecutor(folder, max_num_timeout=MOST_TIMES)
