@@ -155,7 +155,7 @@ class TestMesh:
         with pytest.raises(ValueError, match="no cell of side 1 m"):
             cells_inside(shell, 1.0)  # the center of the only cell lies in the hollow
         monkeypatch.setitem(sys.modules, "trimesh", None)
-        with pytest.raises(ImportError, match=r"pip install 'vsr\[mesh\]'"):
+        with pytest.raises(ImportError, match=r"pip install 'voxel-soft-robots\[mesh\]'"):
             read_mesh(tmp_path / "hole.stl")
 
     @given(st.integers(0, 10_000))

@@ -140,7 +140,7 @@ def test_restarts_that_do_not_become_better_begin_anew():
 
 def test_without_optax_it_is_said_what_to_install(monkeypatch):
     monkeypatch.setattr(adam, "_optax", lambda: None)
-    with pytest.raises(ConfigError, match=r"pip install 'vsr\[learning\]'"):
+    with pytest.raises(ConfigError, match=r"pip install 'voxel-soft-robots\[learning\]'"):
         parse_experiment(FLYING)
 
 
