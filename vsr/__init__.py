@@ -1,4 +1,4 @@
-"""Voxel-based soft robots: describe one, put it in a world, simulate it.
+"""Voxel-based soft robots: describe one, put it in a world, simulate it, evolve many.
 
 Importing this package does not load jax; the first use of a name does.
 """
@@ -34,6 +34,9 @@ _HOME = {
     "Scene": "vsr.scene",
     "Outcome": "vsr.scene",
     "simulate": "vsr.scene",
+    "Experiment": "vsr.experiments.experiment",
+    "evolve": "vsr.experiments.evolve.python",
+    "load": "vsr.experiments.evolve.python",
     "make": "vsr.envs",
     "Flat": "vsr.terrain",
     "Uneven": "vsr.terrain",

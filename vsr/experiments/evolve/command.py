@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -82,7 +83,7 @@ def evolve(options: EvolveOptions) -> Path | None:
     if launch is None:
         experiment, path = read_options(options)
         prepare(options.device)
-        _evolve(experiment, path, options)
+        run_experiment(experiment, path, **_run_as(options), display=open_display(experiment, str(path)))
     else:
         path = _evolve_together(options, launch)
     if path is not None:
@@ -112,8 +113,13 @@ def _evolve_together(options: EvolveOptions, launch: Launch) -> Path | None:
         else:
             experiment, path = read_options(options)
             leader = Leader(experiment, str(_config_file(options)), at_work)
-            _evolve(experiment, path, options, leader)
+            display = open_display(experiment, str(path))
+            run_experiment(experiment, path, **_run_as(options), display=display, leader=leader)
     return path
+
+
+def _run_as(options: EvolveOptions) -> dict[str, Any]:
+    return {"given": options.config, "source": source_of(_config_file(options)), "resume": options.resume}
 
 
 def read_options(options: EvolveOptions) -> tuple[Experiment, Path]:
@@ -121,13 +127,18 @@ def read_options(options: EvolveOptions) -> tuple[Experiment, Path]:
     given = _given(options)
     experiment = with_registered(_experiment(options).resolved())
     path = Path(options.out) if options.out else given if is_run(given) else Path("runs") / given.stem
+    require_free(path, experiment, options.resume)
+    return experiment, path
+
+
+def require_free(path: Path, experiment: Experiment, resume: bool) -> None:
+    """Raise UserError where a run can neither begin nor go on."""
     if is_run(path):
-        if not options.resume:
+        if not resume:
             raise UserError(f"{path}: it already holds a run; add --resume to go on with it, or give another --out")
         check_same_experiment(path, experiment)
     elif not is_free(path):
         raise UserError(f"{path}: it exists and is not a run folder; give another --out")
-    return experiment, path
 
 
 def _say_what_is_run(run: Path) -> None:
@@ -161,22 +172,31 @@ def _config_file(options: EvolveOptions) -> Path:
     return given / CONFIG if is_run(given) else given
 
 
-def _evolve(experiment: Experiment, path: Path, options: EvolveOptions, leader: Leader | None = None) -> None:
+def run_experiment(
+    experiment: Experiment,
+    path: Path,
+    *,
+    given: str,
+    source: str,
+    resume: bool,
+    display: Display,
+    leader: Leader | None = None,
+) -> None:
+    """Begin a run or go on with it; given: what messages call the experiment; source: where it is from."""
     check_implementation(experiment.physics)
     needs = needs_of_experiment(experiment)
-    require_memory(options.config, needs)
+    require_memory(given, needs)
     require_storable(experiment)
     # Errors of building are reported before there is a folder. A bed of sand takes a while to settle.
     with precision(experiment.physics.precision), busy("building the world"), explain_out_of_memory(needs):
         build_systems(
             experiment.world, experiment.robot.body, experiment.schedule(), jnp.dtype(experiment.physics.precision)
         )
-    display = open_display(experiment, str(path))
     folder = RunFolder(path, experiment)
     began = time.monotonic()
     try:
         with precision(experiment.physics.precision), graceful_shutdown() as stop:
-            done, searches = _open(folder, options, display)
+            done, searches = _open(folder, source, resume, display)
             if done == experiment.generations:
                 display.say(f"{path}: already finished, {count(done)} generations")
                 return
@@ -204,15 +224,14 @@ def require_storable(experiment: Experiment) -> None:
         )
 
 
-def _open(folder: RunFolder, options: EvolveOptions, display: Display) -> tuple[int, SearchStates | None]:
+def _open(folder: RunFolder, source: str, resume: bool, display: Display) -> tuple[int, SearchStates | None]:
     """Generations done and the searches there, None for the beginning."""
     experiment = folder.experiment
     sources = sources_of(experiment)
     warnings = _unkept(sources)
-    if not (options.resume and is_run(folder.path)):
-        if options.resume:
+    if not (resume and is_run(folder.path)):
+        if resume:
             display.say(f"{folder.path}: there is no run to go on with; starting one")
-        source = source_of(_config_file(options))
         meta = {"config": source, "seeds": list(experiment.seeds), "plugins": sources.digests}
         registered = {"registered": list(sources.unkept)} if sources.unkept else {}
         folder.create({**meta, **registered, "sessions": [describe_session(0)]}, sources)

@@ -14,7 +14,7 @@ import numpy as np
 
 from vsr.arrays import CorruptFileError
 from vsr.display import Displayed
-from vsr.experiments.config import run_plugins_of
+from vsr.experiments.config import load_scene, run_plugins_of
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.formatting import in_ranges
@@ -24,6 +24,7 @@ from vsr.experiments.storage.robots import read_title, robot_file
 from vsr.experiments.storage.run_folder import check_run, is_run
 from vsr.experiments.storage.settings import RunSettings, fingerprint, read_meta, read_settings
 from vsr.experiments.storage.statistics import FAILURES, METRICS, STATISTICS, Header, Statistics, read_statistics
+from vsr.scene import Scene
 
 NOTHING = "no generation is finished yet"
 
@@ -93,6 +94,35 @@ class Run(Curves):
     @property
     def experiment(self) -> Experiment:
         return self.settings.experiment
+
+    def robot(self, seed: int | None = None) -> Scene:
+        """The best robot in its scene, of a seed or of all; raises UserError if the run keeps none yet."""
+        index = leading(self) if seed is None else self.index_of(seed)
+        file = robot_file(self.path, self.seeds[index])
+        if not file.is_file():
+            raise UserError(f"{file}: there is no robot yet; it is written at the first checkpoint")
+        return load_scene(file)
+
+    def table(self) -> dict[str, np.ndarray]:
+        """Statistics as columns, an entry for every generation and seed; `pandas.DataFrame(run.table())` is a frame."""
+        (_, *names), *rows = csv.reader(io.StringIO(as_csv([self])))
+        _, *columns = zip(*rows, strict=True)
+        return dict(zip(names, map(_numbers, columns), strict=True))
+
+    def plot(self, file: str | Path) -> Path:
+        """Draw the fitness curve into a PNG, PDF or SVG."""
+        from vsr.experiments.plot.curves import plot_runs
+
+        plot_runs([self], Path(file))
+        return Path(file)
+
+    def report(self, file: str | Path | None = None) -> Path:
+        """Write the page about the run, by default into its folder."""
+        from vsr.experiments.report.command import REPORT, write_report
+
+        target = self.path / REPORT if file is None else Path(file)
+        write_report([self], target)
+        return target
 
 
 def read_curves(path: str | Path) -> Curves:
@@ -175,6 +205,11 @@ def as_csv(runs: Sequence[Curves]) -> str:
                 numbers = (_cell(column[index, generation]) for column in columns)
                 table.writerow([run.path, generation, seed, evaluations, seconds, *numbers])
     return text.getvalue()
+
+
+def _numbers(cells: Iterable[str]) -> np.ndarray:
+    """A column of a table; not a number where a cell is empty."""
+    return np.array([float(cell) if cell else np.nan for cell in cells])
 
 
 def _cell(value: float) -> str:
