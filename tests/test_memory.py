@@ -19,6 +19,7 @@ from vsr.experiments.memory import (
     require_memory,
 )
 from vsr.experiments.options import RefineOptions
+from vsr.experiments.population import in_parts
 from vsr.experiments.refine import refine
 from vsr.experiments.run_time import operations_of, seconds_of
 
@@ -136,6 +137,16 @@ def test_operations_are_counted_with_loops_and_choices():
     assert 50 * one.plain <= operations_of(chosen).plain < 51 * one.plain
     assert seconds_of(one.times(2)) == pytest.approx(2 * seconds_of(one))
     assert seconds_of(one) > 0
+
+
+@pytest.mark.parametrize("robots", [10, 50])
+def test_robots_in_parts_count_all(robots):
+    def heavy(x):
+        return jax.lax.scan(lambda x, _: (x * 2 + 1, None), x, length=1000)[0]
+
+    one = operations_of(jax.make_jaxpr(heavy)(1.0))
+    all_parts = operations_of(jax.make_jaxpr(lambda x: in_parts(heavy, x, 10))(jnp.ones(robots)))
+    assert all_parts.plain == pytest.approx(robots * one.plain, rel=0.05)
 
 
 def test_grounds_of_too_many_points_are_told():

@@ -31,6 +31,8 @@ CELLS_IN_CACHE = 1024
 ROBOTS_IN_VECTORS = 32, 8
 """Robots lie side by side in memory: groups are multiples of the first number if they can be, else of the second."""
 DEVICES = "devices"
+ONE_OF_PARTS = "one_of_parts_"
+"""How the name of a function begins that runs as many times as it ends with; XLA must not know (see `in_parts`)."""
 SHARED_OUT = PartitionSpec(DEVICES)
 
 
@@ -128,7 +130,12 @@ def in_parts(function: Callable[[Any], Any], individuals: Any, at_once: int) -> 
     divided = jax.tree.map(
         lambda leaf: leaf.reshape(places, at_once, *leaf.shape[1:]), _filled_up(individuals, places * at_once)
     )
-    together = jax.jit(jax.vmap(function))  # traced once for its shapes and the loop
+
+    def part(own: Any) -> Any:
+        return jax.vmap(function)(own)
+
+    part.__name__ = f"{ONE_OF_PARTS}{parts}"
+    together = jax.jit(part)  # traced once for its shapes and the loop
     shapes = jax.eval_shape(together, jax.tree.map(lambda leaf: leaf[0], divided))
     empty = jax.tree.map(lambda shape: jnp.zeros((places, *shape.shape), shape.dtype), shapes)
 

@@ -1,8 +1,8 @@
 """How long a traced program takes: its operations are counted, and weighted by their time on this device.
 
 Nothing is computed and no array is made to count them. Counts are one device's share. The rounds of a loop that ends by
-itself are unknown; it counts once, as does the longest branch of a choice. CPUs are timed; for accelerators the
-constants are an H200's.
+itself are unknown; it counts once, as does the longest branch of a choice; robots simulated in parts count all. CPUs
+are timed; for accelerators the constants are an H200's.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from typing import Any
 
 import jax
 import numpy as np
+
+from vsr.experiments.population import ONE_OF_PARTS
 
 LONG = frozenset(
     (
@@ -77,6 +79,9 @@ def _of_equation(equation: Any) -> Operations:
     inside = [value for value in parameters.values() if hasattr(value, "eqns") or hasattr(value, "jaxpr")]
     if inside:
         once = sum((operations_of(jaxpr) for jaxpr in inside), Operations())
+        called = str(parameters.get("name", ""))
+        if called.startswith(ONE_OF_PARTS):
+            return once.times(int(called.removeprefix(ONE_OF_PARTS)))
         return once.times(parameters.get("length", 1)) if name == "scan" else once
     return Operations(plain=_plain(equation), steps=1.0)
 
