@@ -70,11 +70,11 @@ def same(plain, kernel, way):
     [
         ("points", ("crate",), Flat(), {}),
         ("points", ("pebble",), Flat(), {}),
-        pytest.param("squares", ("crate", "pebble"), Flat(), {}, marks=pytest.mark.slow),
-        pytest.param("squares", ("crate",), Flat(), {"self_contact": True}, marks=pytest.mark.slow),
-        pytest.param("points", ("crate", "ball", "stone", "peg"), Flat(), {}, marks=pytest.mark.slow),
-        pytest.param("squares", ("stone",), Flat(), {}, marks=pytest.mark.slow),
-        pytest.param("squares", ("ball", "crate"), HILL, {}, marks=pytest.mark.slow),
+        ("squares", ("crate", "pebble"), Flat(), {}),
+        ("squares", ("crate",), Flat(), {"self_contact": True}),
+        pytest.param("points", ("crate", "ball", "stone", "peg"), Flat(), {}, marks=pytest.mark.full),
+        pytest.param("squares", ("stone",), Flat(), {}, marks=pytest.mark.full),
+        ("squares", ("ball", "crate"), HILL, {}),
     ],
 )
 def test_the_kernel_does_what_plain_jax_does(engine, names, terrain, options):

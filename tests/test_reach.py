@@ -201,7 +201,7 @@ def test_a_moving_target_is_followed_within_rates():
     assert not bool(slow.reached.all())
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_target_behind_an_obstacle_ends_at_the_nearest_free_point():
     free = problem()
     there = free.effectors.at(_pose(free, first_pose(free).position, jnp.array([18000.0, 1000.0])).position)[0]
@@ -307,7 +307,7 @@ def test_the_command_writes_report_and_picture(tmp_path):
     assert [one["reached"] for one in found] == [True, False]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_water_reaches_lower_and_farther_and_air_higher():
     spec = load_reach(next(path for path in CONFIGS if path.stem == "finger"))
     water, air = (solve(spec, name, body) for name, body in spec.bodies().items())
@@ -322,7 +322,7 @@ def test_water_reaches_lower_and_farther_and_air_higher():
     assert water.effector[..., 2].min() < air.effector[..., 2].min()
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_pendulum_goes_every_way():
     spec = load_reach(next(path for path in CONFIGS if path.stem == "pendulum"))
     found = solve(spec, "", spec.body)
