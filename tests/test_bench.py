@@ -214,6 +214,7 @@ def test_growth_arithmetic():
     assert made_up("robots", [1, 2], [0.1, 0.2])["fixed"] == {"voxels": 20, "substeps": 6}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["png", "pdf", "svg"])
 def test_plots_of_growth(tmp_path, suffix):
     growth = [made_up(name, [2, 8, 32], [0.1, 0.2, 0.7]) for name in LABELS]

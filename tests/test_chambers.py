@@ -290,6 +290,7 @@ def test_centers_on_edges_count_once(grid):
     assert int(found.unpaired) == 0
 
 
+@pytest.mark.slow
 def test_sections_of_a_ring_that_stands():
     ring = upright_ring()
     exact = signed_volume(ring)

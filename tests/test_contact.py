@@ -88,6 +88,7 @@ def test_block_on_an_incline_holds_up_to_the_angle_of_friction(friction):
             assert abs(along) < 0.02
 
 
+@pytest.mark.slow
 def test_a_dropped_robot_comes_to_rest_on_the_ground(biped):
     model = assemble_body(biped)
     terrain = Flat().build()

@@ -46,6 +46,7 @@ def hollow_ball():
     return Mesh(np.concatenate([0.02 * outer, 0.015 * inner[:, ::-1]]))
 
 
+@pytest.mark.slow
 def test_an_inner_surface_is_a_chamber():
     mesh = hollow_ball()
     outer, inner = surfaces(mesh)

@@ -536,6 +536,7 @@ def test_two_processes_do_not_write_one_run(whole, tiny):
         folder.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [3, 7, 12])
 def test_a_full_disk_is_one_clear_line_and_loses_nothing(whole, tiny, tmp_path, monkeypatch, number):
     path = tmp_path / "full"

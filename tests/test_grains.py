@@ -322,6 +322,7 @@ def test_friction_is_back_when_a_bed_has_fallen():
         assert np.allclose(pairs.friction, 0.5)
 
 
+@pytest.mark.slow
 def test_a_body_far_round_a_cyclic_box_is_met():
     box = Box((0.0, 0.0), (0.4, 0.4), (True, False))
     for away in (0.0, 0.8, -1.2):

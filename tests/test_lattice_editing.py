@@ -199,6 +199,7 @@ def test_a_new_spring_is_whole_has_its_wave_and_takes_its_length_from_now():
     assert np.asarray(body.state.intact).tolist() == [False, True]
 
 
+@pytest.mark.slow
 def test_a_moving_body_is_taken_over_as_it_moves():
     lattice = of_pairs((2, 2), 1.0, Stiffness(30.0, 20.0), 1.0)
     state = advance(lattice, Environment(), rest_state(lattice), step=1e-2, count=10)

@@ -246,6 +246,7 @@ def test_a_passage_keeps_all_grains_and_overlaps_none():
     assert not np.isfinite(np.asarray(after.listed_at[:, left])).any()
 
 
+@pytest.mark.slow
 def test_grains_without_a_place_wait():
     grains, through = pipe(120, 3.5)
     state, waiting = grains.start, int((grains.start.position[2] < 0).sum())
@@ -437,6 +438,7 @@ def test_a_bucket_bears_what_lies_in_it():
 # Training
 
 
+@pytest.mark.slow
 def test_a_strategy_climbs_a_hill():
     settings = EvolutionStrategy(population_size=20, spread=0.1, rate=0.1)
     state = start(jax.random.key(0), jnp.zeros(6))

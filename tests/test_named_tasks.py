@@ -93,6 +93,7 @@ def test_every_task_of_the_table_is_registered_and_its_columns_are_as_long_as_it
 WALKERS = {"Walker-v0": 99, "UpStepper-v0": 69, "DownStepper-v0": 74, "ObstacleTraverser-v0": 79}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["Walker-v0", "UpStepper-v0", "ObstacleTraverser-v1", "Climber-v0"])
 def test_the_sum_of_rewards_up_to_the_goal_is_the_bound_of_the_table(name):
     goal = {**WALKERS, "ObstacleTraverser-v1": 59, "Climber-v0": 86}[name]
@@ -204,6 +205,7 @@ def test_rewards_of_things():
     assert ByHand("BeamSlider-v0").move(object=(-26, 0))[1]
 
 
+@pytest.mark.slow
 def test_goals_are_walked_to_one_after_the_other():
     episode = ByHand("BidirectionalWalker-v0")
     places = np.asarray(episode.goals.place)[: int(episode.goals.count)] * 10

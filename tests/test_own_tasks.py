@@ -78,6 +78,7 @@ def test_escaping_counts_height_and_then_the_way_out():
     assert episode.move((9.5, 0)) == pytest.approx((2, 1, True))
 
 
+@pytest.mark.slow
 def test_going_and_returning_follows_commands_that_come_at_random():
     episode = ByHand({"type": "go_and_return", "distance": 10, "shortest": 2, "longest": 4})
     command: Command = episode.state.account.kept

@@ -85,6 +85,7 @@ def test_only_the_voxel_over_a_grain_touches_it(pair, turns):
     assert in_contact(pair, (20.0, 0.0), [[x, far]], sand)[0] == [False, False]
 
 
+@pytest.mark.slow
 def test_a_gait_in_numbers(pair):
     """A robot that stands in every second moment and hangs in the others."""
     model, rest = pair

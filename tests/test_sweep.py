@@ -249,6 +249,7 @@ def test_a_missing_package_is_reported(vsr, tiny, tmp_path, monkeypatch):
 # here
 
 
+@pytest.mark.slow
 def test_one_that_fails_stops_no_other_and_resuming_runs_only_what_is_missing(vsr, tiny, tmp_path, quick):
     path = tmp_path / "sweep"
     values = ("--sweep", "optimizer.population_size=8,9,10", "--out", path)
