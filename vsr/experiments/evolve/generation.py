@@ -34,6 +34,7 @@ from vsr.experiments.evolve.fitness import (
     evaluation_of,
     search_measures,
 )
+from vsr.experiments.evolve.stored_programs import programs_of
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.hosts import broadcast, detect_peer_loss
 from vsr.experiments.memory import memory_limit
@@ -136,7 +137,14 @@ def _key_shape() -> Any:
 
 def compile_evolution(experiment: Experiment) -> Evolution:
     """The compiled search."""
-    compiled = _compile(experiment, memory_limit())
+    limit = memory_limit()
+
+    def compile_all() -> tuple[list[Any], int]:
+        *programs, at_once = _compile(experiment, limit)
+        return programs, at_once
+
+    programs, at_once = programs_of(experiment, limit, compile_all)
+    compiled = _Compiled(*programs, at_once)
     everywhere, home = _everywhere(), jax.devices()[0]
 
     def evaluation(*asked: Any) -> tuple[Evaluation, ...]:
