@@ -29,8 +29,9 @@ from vsr.experiments.encodings.base import BodyEncoding
 from vsr.experiments.encodings.bodies import in_the_corner
 from vsr.experiments.evolve.fitness import (
     UNDISTURBED,
+    confirm_leaders,
     depends_on_generation,
-    evaluate_all,
+    evaluate_once,
     evaluation_of,
     search_measures,
 )
@@ -247,17 +248,31 @@ def program_digest(experiment: Experiment) -> str:
 
 
 def _compile_evaluation(experiment: Experiment, limit: float) -> tuple[Any, int]:
-    """The program to evaluate, and how many robots run at once.
+    """The function to evaluate, and how many robots run at once.
 
-    If the robots of a device together need too much memory, they are simulated in parts.
+    If the robots of a device together need too much memory, they are simulated in parts. The second look at leaders is
+    a program of its own, so that both are compiled side by side.
     """
-    asked = asked_genes(experiment), *when_shapes(experiment)
+    genes, when, most = asked_genes(experiment), when_shapes(experiment), most_at_once(experiment)
 
-    def compile_for(at_once: int) -> Any:
-        whole = partial(evaluate_all, experiment, at_once)
-        return jax.jit(whole, in_shardings=_everywhere(), out_shardings=_everywhere()).lower(*asked).compile()
+    def lowered(look: Callable[..., Any], at_once: int, *asked: Any) -> Any:
+        program = jax.jit(partial(look, experiment, at_once), in_shardings=_everywhere(), out_shardings=_everywhere())
+        return program.lower(*asked)
 
-    return within_memory(compile_for, most_at_once(experiment), limit)
+    def compile_first(at_once: int) -> Any:
+        return lowered(evaluate_once, at_once, genes, *when).compile()
+
+    if experiment.evaluation.refine is None:
+        return within_memory(compile_first, most, limit)
+    with ThreadPoolExecutor(1) as threads:
+        begun = lowered(evaluate_once, most, genes, *when)
+        first = threads.submit(begun.compile)
+        asked = genes, begun.out_info, *when
+        confirm, _ = within_memory(lambda number: lowered(confirm_leaders, number, *asked).compile(), most, limit)
+        evaluate, at_once = within_memory(
+            lambda number: first.result() if number == most else compile_first(number), most, limit
+        )
+    return lambda genes, *when: confirm(genes, evaluate(genes, *when), *when), at_once
 
 
 def asked_genes(experiment: Experiment) -> tuple[Genes, ...]:
