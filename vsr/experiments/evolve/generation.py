@@ -13,7 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -35,7 +35,7 @@ from vsr.experiments.evolve.fitness import (
     evaluation_of,
     search_measures,
 )
-from vsr.experiments.evolve.stored_programs import programs_of
+from vsr.experiments.evolve.stored_programs import Programs, programs_of
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.hosts import broadcast, detect_peer_loss
 from vsr.experiments.memory import memory_limit
@@ -140,12 +140,8 @@ def compile_evolution(experiment: Experiment) -> Evolution:
     """The compiled search."""
     limit = memory_limit()
 
-    def compile_all() -> tuple[list[Any], int]:
-        *programs, at_once = _compile(experiment, limit)
-        return programs, at_once
-
-    programs, at_once = programs_of(experiment, limit, compile_all)
-    compiled = _Compiled(*programs, at_once)
+    programs, at_once = programs_of(experiment, limit, lambda: _compile(experiment, limit))
+    compiled = _Compiled(*programs, at_once=at_once)
     everywhere, home = _everywhere(), jax.devices()[0]
 
     def evaluation(*asked: Any) -> tuple[Evaluation, ...]:
@@ -156,7 +152,8 @@ def compile_evolution(experiment: Experiment) -> Evolution:
 
 def compile_led_evolution(experiment: Experiment, limit: float) -> Evolution:
     """For process 0 of several: it searches, all of them evaluate; limit: memory of each device [bytes]."""
-    compiled = _compile(experiment, limit)
+    programs, at_once = _compile(experiment, limit)
+    compiled = _Compiled(*programs, at_once=at_once)
 
     def evaluation(*asked: Any) -> tuple[Evaluation, ...]:
         everywhere = broadcast(asked)
@@ -168,26 +165,29 @@ def compile_led_evolution(experiment: Experiment, limit: float) -> Evolution:
 
 def compile_led_evaluation(experiment: Experiment, limit: float) -> Callable[[], None]:
     """For the other processes: their part of one evaluation that process 0 has begun."""
-    evaluate, _ = _compile_evaluation(experiment, limit)
+    looks, _ = _compile_evaluation(experiment, limit)
     asked = asked_genes(experiment), *when_shapes(experiment)
     nothing = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), asked)
 
     def take_part() -> None:
         everywhere = broadcast(nothing)
         with detect_peer_loss():
-            jax.block_until_ready(evaluate(*everywhere))
+            jax.block_until_ready(_looked(*looks)(*everywhere))
 
     return take_part
 
 
-class _Compiled(NamedTuple):
-    """Programs of an experiment."""
+class _Compiled:
+    """Programs of an experiment; looks: to evaluate, and to look again at leaders if that is asked for."""
 
-    start: Any
-    ask: Any
-    tell: Any
-    evaluate: Any
-    at_once: int
+    def __init__(self, start: Any, ask: Any, tell: Any, *looks: Any, at_once: int) -> None:
+        self.start, self.ask, self.tell, self.at_once = start, ask, tell, at_once
+        self.evaluate = _looked(*looks)
+
+
+def _looked(first: Any, second: Any = None) -> Callable[..., tuple[Evaluation, ...]]:
+    """Both programs as one function of genes and, where it matters, seeds and generations."""
+    return first if second is None else lambda genes, *when: second(genes, first(genes, *when), *when)
 
 
 def _evolution(experiment: Experiment, compiled: _Compiled, evaluation: Callable[..., Any]) -> Evolution:
@@ -209,16 +209,15 @@ def _evolution(experiment: Experiment, compiled: _Compiled, evaluation: Callable
     return Evolution(begin, step, compiled.at_once, evaluation)
 
 
-def _compile(experiment: Experiment, limit: float) -> _Compiled:
-    """All programs; limit: memory of each device [bytes]."""
+def _compile(experiment: Experiment, limit: float) -> Programs:
+    """To start, ask, tell and look, and how many robots are simulated at once; limit: memory of each device [bytes]."""
     lowered = _lowered_search(experiment)
     with ThreadPoolExecutor() as threads:
         options = {"xla_backend_optimization_level": 1} if jax.default_backend() == "cpu" else {}
         # They run for a moment in a generation: a quarter of the time to compile is worth more than their speed.
         small = [threads.submit(program.compile, compiler_options=options) for program in lowered]
-        evaluate, at_once = _compile_evaluation(experiment, limit)
-        start, ask, tell = (one.result() for one in small)
-        return _Compiled(start, ask, tell, evaluate, at_once)
+        looks, at_once = _compile_evaluation(experiment, limit)
+        return [*(one.result() for one in small), *looks], at_once
 
 
 def _lowered_search(experiment: Experiment) -> list[Any]:
@@ -247,8 +246,8 @@ def program_digest(experiment: Experiment) -> str:
     return digest.hexdigest()
 
 
-def _compile_evaluation(experiment: Experiment, limit: float) -> tuple[Any, int]:
-    """The function to evaluate, and how many robots run at once.
+def _compile_evaluation(experiment: Experiment, limit: float) -> Programs:
+    """The programs to evaluate and to look again, and how many robots run at once.
 
     If the robots of a device together need too much memory, they are simulated in parts. The second look at leaders is
     a program of its own, so that both are compiled side by side.
@@ -263,7 +262,8 @@ def _compile_evaluation(experiment: Experiment, limit: float) -> tuple[Any, int]
         return lowered(evaluate_once, at_once, genes, *when).compile()
 
     if experiment.evaluation.refine is None:
-        return within_memory(compile_first, most, limit)
+        evaluate, at_once = within_memory(compile_first, most, limit)
+        return [evaluate], at_once
     with ThreadPoolExecutor(1) as threads:
         begun = lowered(evaluate_once, most, genes, *when)
         first = threads.submit(begun.compile)
@@ -272,7 +272,7 @@ def _compile_evaluation(experiment: Experiment, limit: float) -> tuple[Any, int]
         evaluate, at_once = within_memory(
             lambda number: first.result() if number == most else compile_first(number), most, limit
         )
-    return lambda genes, *when: confirm(genes, evaluate(genes, *when), *when), at_once
+    return [evaluate, confirm], at_once
 
 
 def asked_genes(experiment: Experiment) -> tuple[Genes, ...]:
