@@ -378,6 +378,22 @@ class _Writer:
             self.of_warp.update(found.flat)
         return [found]
 
+    def rank(self, equation: Any, values: list[Names]) -> list[Names]:
+        mask = equation.invars[0].aval
+        if self.lanes > WARP or len(mask.shape) != 1 or not self.has_lanes(mask):
+            raise NotImplementedError(f"only a single warp can count the entries of one mask: {equation}")
+        last, before, total = mask.shape[0] - 1, [], "0"
+        for entry, name in enumerate(np.broadcast_to(values[0], self.shape(mask)).flat):
+            lane, size = "threadIdx.x", min(WARP, last + 1 - entry * WARP)
+            if size < WARP:  # the lanes that are left have the last entry again
+                lane, name = f"min((int)threadIdx.x, {size - 1})", f"(threadIdx.x < {size} && {name})"
+            votes, holding = self.fresh(), self.fresh()
+            self.line(f"const unsigned {votes} = __ballot_sync(0xffffffffu, {name});")
+            before.append(f"{total} + __popc({votes} & ((1u << {lane}) - 1u))")
+            self.line(f"const int {holding} = {total} + __popc({votes});")
+            total = holding
+        return [self.declare(equation.outvars[0].aval, before), np.array([total], object)]
+
     def barrier(self, equation: Any, values: list[Names]) -> list[Names]:
         """Integers that the compiler knows nothing of, so that what comes of them is not computed before a loop."""
         found = []
@@ -480,6 +496,7 @@ _STATEMENTS = {
     "kernel_store": _Writer.store,
     "kernel_program": _Writer.program,
     "kernel_anyone": _Writer.anyone,
+    "kernel_rank": _Writer.rank,
     "optimization_barrier": _Writer.barrier,
     "scan": _Writer.scan,
     "while": _Writer.repeat,
