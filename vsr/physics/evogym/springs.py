@@ -107,9 +107,10 @@ def relaxed(goal: Array, present_length: Array) -> Array:
     return present_length + RELAXATION * (goal - present_length)
 
 
-def tensions(stiffness: Array, rest_length: Array, along: Vector) -> Vector:
-    """Pull of springs on their first end, (6, c)."""
-    strength = stiffness * (1 - rest_length / length(along))
+def tensions(stiffness: Array, rest_length: Array, along: Vector, present_length: Array | None = None) -> Vector:
+    """Pull of springs on their first end, (6, c); present_length: of `along`, if known."""
+    present_length = length(along) if present_length is None else present_length
+    strength = stiffness * (1 - rest_length / present_length)
     return times(strength, along)
 
 
@@ -129,6 +130,13 @@ def beyond_limits(bodies: Bodies, corner: Vector) -> Vector:
     counted = bodies.stiffness > 0
     pulls = _pulled_back(along, lengths_at_rest(bodies, along[0].ndim), SHORTEST, LONGEST, PULLED_BACK)
     return on_corners(tuple(part * counted for part in pulls))
+
+
+def any_beyond_limits(bodies: Bodies, present_length: Array) -> Array:
+    """Whether `beyond_limits` moves a corner of a voxel, c; also where lengths are no numbers."""
+    rest = lengths_at_rest(bodies, present_length.ndim)
+    within = (present_length >= SHORTEST * rest) & (present_length <= LONGEST * rest)
+    return ((bodies.stiffness > 0) & ~within).any(0)
 
 
 def beyond_rigid_limits(bodies: Bodies, corner: Vector, edges: tuple[int, int]) -> Vector:
