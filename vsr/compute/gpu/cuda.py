@@ -74,8 +74,14 @@ _REDUCTIONS = {
 """How two are combined, and what is left out of a sum."""
 _HEAD = """
 struct Sum { template <typename T> __device__ T operator()(T a, T b) const { return a + b; } };
-struct Most { template <typename T> __device__ T operator()(T a, T b) const { return a > b ? a : b; } };
-struct Least { template <typename T> __device__ T operator()(T a, T b) const { return a < b ? a : b; } };
+struct Most {
+  template <typename T> __device__ T operator()(T a, T b) const { return a > b ? a : b; }
+  __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
+};
+struct Least {
+  template <typename T> __device__ T operator()(T a, T b) const { return a < b ? a : b; }
+  __device__ float operator()(float a, float b) const { return fminf(a, b); }
+};
 struct Any { __device__ bool operator()(bool a, bool b) const { return a | b; } };
 struct All { __device__ bool operator()(bool a, bool b) const { return a & b; } };
 __device__ __forceinline__ int kernel_rem(int a, int b) { return a % b; }

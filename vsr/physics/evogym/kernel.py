@@ -414,9 +414,8 @@ class _Program:
             place = count + before
             bit = 31 - jax.lax.clz(pairs)
             listed = (pairs != 0) & (place < WARP)
-            store(
-                self.shared.pairs.at[place], ((turn * self.places + self.cell) << 9) + (self.edges << 5) + bit, listed
-            )
+            pair = bit | (self.edges << 5) | (turn << 9) | (self.cell << 14)
+            store(self.shared.pairs.at[place], pair, mask=listed)
             pairs = jnp.where(listed, pairs ^ (1 << bit), pairs)
             turn = turn + (listed & (bit < IN_GROUND)).astype(jnp.int32)
             return pairs, turn, jnp.minimum(count + total, WARP)
@@ -432,18 +431,18 @@ class _Program:
         """Forces of so many pairs, a lane each."""
         listed = self.lane < count
         pair = load(self.shared.pairs.at[self.lane], mask=listed)
-        bit, edges, turn, voxel = pair & 31, (pair >> 5) & 15, (pair >> 9) // self.places, (pair >> 9) % self.places
+        bit, edges, turn, voxel = pair & 31, (pair >> 5) & 15, (pair >> 9) & 31, pair >> 14
         corner = bit >= IN_GROUND  # of the voxel, or else of the ground
 
         def chosen(of_corner: Vector, of_ground: Vector) -> Vector:
             return tuple(jnp.where(corner, one, other) for one, other in zip(of_corner, of_ground, strict=True))
 
         # The voxel's corners in the order of RING, from the one that is in the ground on.
-        slots = []
-        for step in range(4):
-            place = jnp.where(corner, (bit + step) & 3, step)
-            slots.append((place ^ (place >> 1)) * self.places + voxel)
-        nodes = [load(self.known.node.at[slot // self.places, slot % self.places]) for slot in slots]
+        ring = sum(number << (2 * place) for place, number in enumerate((*RING, *RING)))
+        turned = jnp.right_shift(jnp.int32(ring), jnp.where(corner, 2 * (bit & 3), 0))
+        corners = [(turned >> (2 * step)) & 3 for step in range(4)]
+        nodes = [load(self.known.node.at[number, voxel]) for number in corners]
+        slots = [number * self.places + voxel for number in corners]
         position, drift = (
             tuple(jnp.stack([load(table.at[axis, node]) for node in nodes]) for axis in range(2))
             for table in (self.shared.position, self.shared.drift)
