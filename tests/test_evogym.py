@@ -229,6 +229,40 @@ def test_the_kernel_moves_worlds_as_plain_jax_does():
     assert np.abs(free.position - plain.position[0]).max() > 1e-4
 
 
+@pytest.mark.slow
+def test_the_kernel_sees_arms_that_close_and_more_of_the_ground_than_it_has_lanes():
+    """One world far above the ground, whose arms meet halfway through the substeps; one amid scattered cells, where half
+    of 36 corners are in one, and every voxel has a corner of two of them in it."""
+    model = assemble_body(body_of("hhhh", "h...", "hhhh"))
+    solid = np.zeros((8, 8), bool)
+    solid[::2, ::2] = solid[1::2, 1::2] = True
+    model = replace(model, ground=GroundCells.of(solid))
+    rest = ENGINE.rest_state(model)
+    # The upper arm's last voxel, two and three cells up, hangs down to 0.01 above the lower arm and falls.
+    hanging = rest.position.at[0, 2, 3:, 1].add(-0.09).at[0, 3, 3:, 1].add(-0.06)
+    velocity = jnp.zeros_like(rest.position).at[0, 2:, 3:, 1].set(-8.0)
+    closing = replace(rest, position=hanging + jnp.array([0.013, 2.017]), velocity=velocity, drift=velocity)
+    random = np.random.default_rng(1)
+    noise = jnp.float32(random.normal(0, 0.003, rest.position.shape))
+    amid = replace(rest, position=rest.position + noise + jnp.array([0.25, 0.26]))
+    states = jax.tree.map(lambda *leaves: jnp.stack(leaves), closing, amid)
+    controls = jnp.zeros((2, 1, 3, 4))
+    environment = Environment(gravity=jnp.float32(law.GRAVITY))
+
+    def moved(implementation):
+        def one(state, controls):
+            return ENGINE.advance(
+                model, environment, state, controls, substep=law.SUBSTEP, count=24, implementation=implementation
+            )[0]
+
+        return jax.jit(jax.vmap(one))(states, controls)
+
+    plain, kernel = moved("xla"), moved(KERNEL)
+    assert np.asarray(plain.unstable).tolist() == np.asarray(kernel.unstable).tolist()
+    np.testing.assert_allclose(kernel.position, plain.position, atol=2e-6)
+    np.testing.assert_allclose(kernel.velocity, plain.velocity, atol=2e-3 * np.abs(plain.velocity).max())
+
+
 def test_scenes_get_its_units_and_other_ones_are_refused():
     described = {"robot": {"body": {"shape": "hv", "engine": "evogym"}}, "task": {"duration": 0.03}}
     scene = Scene.model_validate(described)

@@ -11,6 +11,7 @@ the functions of plain JAX (vsr.physics.evogym.step). What is rare is computed w
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, NamedTuple
 
 import jax
@@ -54,7 +55,7 @@ class Known(NamedTuple):
     node: Any
     """of every corner, (4, c)"""
     around: Any
-    """corners of voxels at a node, numbered corner by corner; one too many where there is none, (4, n)"""
+    """cells that have a node as their corner; one too many where there is none, (4, n)"""
     inverse_mass: Any
     """(n,)"""
     ground: Any
@@ -69,7 +70,7 @@ class Scratch(NamedTuple):
     drift: Any
     """(2, n)"""
     felt: Any
-    """at corners of voxels, corner by corner, and last nothing, (2, 4 c + 1)"""
+    """at the corners of voxels, and of one more nothing, (2, 4, c + 1)"""
     bounds: Any
     """lowest and highest coordinates of the robot's outer voxels, (4, c)"""
     cell: Any
@@ -130,7 +131,7 @@ def advance(
         scratch=[
             *(
                 jax.ShapeDtypeStruct(shape, flat[0].dtype)
-                for shape in ((2, nodes), (2, nodes), (2, 4 * places + 1), (4, places))
+                for shape in ((2, nodes), (2, nodes), (2, 4, places + 1), (4, places))
             ),
             *(jax.ShapeDtypeStruct(shape, jnp.int32) for shape in ((2, places), (nodes,), (nodes,), (WARP,))),
         ],
@@ -185,9 +186,9 @@ def _around(bodies: Joint) -> Array:
     """See Known."""
     rows, columns = bodies.rigid.shape
     number = jnp.arange(rows * columns, dtype=jnp.int32).reshape(rows, columns)
-    nothing, found = 4 * rows * columns, []
+    nothing, found = rows * columns, []
     for corner, (up, right) in enumerate(corner_steps(2)):
-        mine = jnp.where(bodies.layer[:, corner] > 0, corner * rows * columns + number, nothing)
+        mine = jnp.where(bodies.layer[:, corner] > 0, number, nothing)
         room = (0, 0), (up, 1 - up), (right, 1 - right)
         found.append(jnp.pad(mine, room, constant_values=nothing).reshape(-1))
     return jnp.stack(found)
@@ -215,6 +216,7 @@ class _Program:
         self.goal, self.outer = self.of_cells(known.goal), self.of_cells(known.outer)
         self.touches = self.exists & (self.outer.max(0) > 0)
         self.edges = edge_bits(self.outer > 0)
+        self.present = self.exists & (self.bodies.stiffness[-1] > 0)
         self.any_rigid = anyone(self.bodies.rigid > 0)
         self.owner, self.corner = load(known.owner.at[self.cell]), self.of_cells(known.node)
         self.around = [load(known.around.at[corner, self.node]) for corner in range(4)]
@@ -225,8 +227,8 @@ class _Program:
         return jnp.stack([load(table.at[row, self.cell]) for row in range(table.shape[0])])
 
     def run(self) -> None:
-        for axis in range(2):
-            self.shared.felt[axis, 4 * self.places] = 0.0
+        for axis, corner in itertools.product(range(2), range(4)):
+            self.shared.felt[axis, corner, self.places] = 0.0
         store(self.shared.solid.at[self.node], 0)
         for k in range(4):
             store(self.shared.solid.at[self.corner[k]], 1, mask=self.touches)
@@ -262,11 +264,11 @@ class _Program:
     def put_felt(self, felt: Vector) -> None:
         for axis, part in enumerate(felt):
             for k in range(4):
-                store(self.shared.felt.at[axis, k * self.places + self.cell], part[k])
+                store(self.shared.felt.at[axis, k, self.cell], part[k])
 
     def at_nodes(self) -> Vector:
         """What is felt at corners, added up."""
-        parts = [[load(self.shared.felt.at[axis, place]) for place in self.around] for axis in range(2)]
+        parts = [[load(self.shared.felt.at[axis, k, self.around[k]]) for k in range(4)] for axis in range(2)]
         return tuple((a + b) + (c + d) for a, b, c, d in parts)
 
     def on_nodes(self, felt: Vector) -> Vector:
@@ -297,9 +299,10 @@ class _Program:
 
         def later(position: Vector, velocity: Vector) -> Vector:
             along = springs.between(self.corners_at(position))
-            return acceleration(springs.tensions(self.bodies.stiffness, rest, along), position, velocity)
+            ratio = rest * jax.lax.rsqrt(springs.squared_length(along))
+            return acceleration(springs.tensions(self.bodies.stiffness, ratio, along), position, velocity)
 
-        pulls = springs.tensions(self.bodies.stiffness, rest, along, now.length)
+        pulls = springs.tensions(self.bodies.stiffness, rest / now.length, along)
         first = acceleration(pulls, motion.position, motion.velocity)
         position, velocity = self.runge_kutta(first, later, motion.position, motion.velocity)
         position, corner, length = self.within_limits(position)
@@ -343,7 +346,7 @@ class _Program:
             after = jax.lax.cond(self.any_rigid, lambda: rigid(*after), lambda: after)
             return *after, springs.length(springs.between(after[1]))
 
-        beyond = self.exists & springs.any_beyond_limits(self.bodies, length)
+        beyond = self.present & springs.any_beyond_limits(self.bodies, length)
         return jax.lax.cond(self.any_rigid | anyone(beyond), pulled_back, lambda: (position, corner, length))
 
     # Contact
@@ -362,10 +365,10 @@ class _Program:
 
         return jax.lax.cond(touching | met, forces, lambda: (jnp.zeros(self.node.shape, jnp.float32),) * 2)
 
-    def felt_more(self, slot: Array, force: Vector, mask: Array) -> None:
+    def feel_more(self, corner: Array | int, voxel: Array, force: Vector, mask: Array) -> None:
         """Add forces at corners of voxels, of which no two are the same."""
         for axis, part in enumerate(force):
-            place = self.shared.felt.at[axis, slot]
+            place = self.shared.felt.at[axis, corner, voxel]
             store(place, load(place) + part, mask=mask)
 
     def ground_at(self, cell: Vector) -> Array:
@@ -442,7 +445,6 @@ class _Program:
         turned = jnp.right_shift(jnp.int32(ring), jnp.where(corner, 2 * (bit & 3), 0))
         corners = [(turned >> (2 * step)) & 3 for step in range(4)]
         nodes = [load(self.known.node.at[number, voxel]) for number in corners]
-        slots = [number * self.places + voxel for number in corners]
         position, drift = (
             tuple(jnp.stack([load(table.at[axis, node]) for node in nodes]) for axis in range(2))
             for table in (self.shared.position, self.shared.drift)
@@ -463,12 +465,12 @@ class _Program:
             jnp.stack([has_edge(jnp.where(corner, load(self.shared.code.at[nodes[0]]), edges), k) for k in range(4)]),
             listed,
         )
-        self.felt_more(slots[0], touched.point, listed & corner)
+        self.feel_more(corners[0], voxel, touched.point, listed & corner)
 
         def next_turn(number: Array) -> Array:
-            for step, slot in enumerate(slots):
-                mask = listed & ~corner & (turn == number)
-                self.felt_more(slot, tuple(part[step] for part in touched.quad), mask)
+            for place, own in enumerate(RING):
+                force = tuple(part[place] for part in touched.quad)
+                self.feel_more(own, voxel, force, listed & ~corner & (turn == number))
             return number + 1
 
         jax.lax.while_loop(lambda number: anyone(listed & ~corner & (turn >= number)), next_turn, jnp.int32(0))
@@ -531,7 +533,7 @@ class _Program:
                     point, (ends[0], ends[1]), speed, quad, contact.in_ring(boxes.drift), boxes.outer, allowed
                 )
                 for axis, part in enumerate(touched.point):
-                    place = self.shared.felt.at[axis, corner * self.places + other]
+                    place = self.shared.felt.at[axis, corner, other]
                     store(place, load(place) + jnp.sum(jnp.where(self.exists, often * part, 0.0)))
                 return plus(felt, contact.in_ring(times(often, touched.quad)))
 
@@ -540,7 +542,7 @@ class _Program:
         start = (jnp.zeros(self.outer.shape, self.outer.dtype),) * 2
         felt = jax.lax.fori_loop(0, 4 * self.places, one, start)
         for k in range(4):
-            self.felt_more(k * self.places + self.cell, tuple(part[k] for part in felt), self.exists)
+            self.feel_more(k, self.cell, tuple(part[k] for part in felt), self.exists)
 
 
 def _steps_in_ring(number: Array) -> Vector:
