@@ -18,11 +18,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.compute.gpu.language import WARP, Table, anyone, kernel_call, load, power_of_two, rank, store
+from vsr.compute.gpu.language import WARP, Table, anyone, kernel_call, load, rank, store
 from vsr.compute.vector import Vector, minus, plus, times
 from vsr.environment import Environment
 from vsr.physics.evogym import contact, springs
-from vsr.physics.evogym.contact import Boxes
 from vsr.physics.evogym.law import DRAG, SIDE
 from vsr.physics.evogym.model import EvogymModel, EvogymState, GroundCells, Joint, edge_bits, has_edge
 from vsr.physics.evogym.step import Motion, Setting, floor_force, outer_voxels, separated, setting_of, together
@@ -33,6 +32,8 @@ MARGIN = 1e-4 * SIDE
 IN_GROUND = 16
 """Pairs of a voxel and the ground are bits: four times a corner of the ground that is in it plus the cell beside that
 corner, both in the order of RING, and from here on its own corners in that order."""
+RESIDENT = 16
+"""Worlds that a multiprocessor holds at once, which leaves 128 registers to a lane."""
 EDGE = 2
 """Empty cells around the ground, so that cells farther away may be taken for those at the edge."""
 
@@ -78,9 +79,11 @@ class Scratch(NamedTuple):
     code: Any
     """of the cell of ground that a node is in, (n,)"""
     solid: Any
-    """1 for nodes of voxels that touch something, (n,)"""
+    """nodes of voxels that touch something, (n,)"""
+    met: Any
+    """nodes that may be in a voxel that they are no corner of, (n,)"""
     pairs: Any
-    """of voxels and the ground, a number each, (lanes,)"""
+    """of voxels and the ground, or of voxels, a number each, (lanes,)"""
 
 
 class Now(NamedTuple):
@@ -91,8 +94,9 @@ class Now(NamedTuple):
     """of voxels, (4, c)"""
     length: Array
     """of springs, (6, c)"""
-    slack: Array
-    """no voxels meet before two nodes went so far together since they last looked, ()"""
+    slack: tuple[Array, Array]
+    """no node is in a voxel that it is no corner of, and no bounds of distant voxels overlap, before two nodes went so
+    far together since voxels last looked, () each"""
     way: Array
     """of every node since then, at least, (n,)"""
     unstable: Array
@@ -133,8 +137,9 @@ def advance(
                 jax.ShapeDtypeStruct(shape, flat[0].dtype)
                 for shape in ((2, nodes), (2, nodes), (2, 4, places + 1), (4, places))
             ),
-            *(jax.ShapeDtypeStruct(shape, jnp.int32) for shape in ((2, places), (nodes,), (nodes,), (WARP,))),
+            *(jax.ShapeDtypeStruct(shape, jnp.int32) for shape in ((2, places), (nodes,), (nodes,), (nodes,), (WARP,))),
         ],
+        resident=RESIDENT,
         interpret=interpret,
         name="evogym",
     )(*known, *flat)
@@ -175,11 +180,12 @@ def _surroundings(ground: GroundCells) -> Array:
     def beside(up: int, right: int) -> Array:
         return code[1 + up : 1 + up + rows, 1 + right : 1 + right + columns]
 
-    steps, found = list(zip(*contact.RING_STEPS, strict=True)), beside(0, 0)
-    for corner, (right, up) in enumerate(steps):
-        for cell, (left, down) in enumerate(steps):
-            found += (beside(up - down, right - left) > 16).astype(jnp.int32) << (5 + 4 * corner + cell)
-    return found
+    steps = list(enumerate(zip(*contact.RING_STEPS, strict=True)))
+    bits: dict[tuple[int, int], int] = {}
+    for (corner, (right, up)), (cell, (left, down)) in itertools.product(steps, steps):
+        place = up - down, right - left
+        bits[place] = bits.get(place, 0) | 1 << (5 + 4 * corner + cell)
+    return beside(0, 0) + sum(jnp.where(beside(*place) > 16, some, 0) for place, some in bits.items())
 
 
 def _around(bodies: Joint) -> Array:
@@ -205,9 +211,9 @@ class _Program:
         self.shared = Scratch(*tables[fields + 7 :])
         self.places, self.nodes = cells[0] * cells[1], self.known.inverse_mass.shape[0]
         self.lane = jnp.arange(WARP, dtype=jnp.int32)
-        lanes = jnp.arange(power_of_two(max(WARP, self.places)), dtype=jnp.int32)
+        lanes = jnp.arange(_whole_warps(self.places), dtype=jnp.int32)
         self.exists, self.cell = lanes < self.places, jnp.minimum(lanes, self.places - 1)
-        lanes = jnp.arange(power_of_two(max(WARP, self.nodes)), dtype=jnp.int32)
+        lanes = jnp.arange(_whole_warps(self.nodes), dtype=jnp.int32)
         self.node = jnp.minimum(lanes, self.nodes - 1)
         known = self.known
         self.origin = tuple(known.numbers[axis].astype(jnp.int32) + EDGE for axis in range(2))
@@ -229,16 +235,14 @@ class _Program:
     def run(self) -> None:
         for axis, corner in itertools.product(range(2), range(4)):
             self.shared.felt[axis, corner, self.places] = 0.0
-        store(self.shared.solid.at[self.node], 0)
-        for k in range(4):
-            store(self.shared.solid.at[self.corner[k]], 1, mask=self.touches)
+        self.solid = self.list_solid()
         motion = Motion(*(tuple(load(table.at[axis, self.node]) for axis in range(2)) for table in self.start))
         corner = self.corners_at(motion.position)
         start = Now(
             motion,
             corner,
             springs.length(springs.between(corner)),
-            slack=jnp.float32(-1),
+            slack=(jnp.float32(-1), jnp.float32(-1)),
             way=jnp.zeros(self.node.shape, jnp.float32),
             unstable=jnp.int32(0),
         )
@@ -246,6 +250,16 @@ class _Program:
         for table, vector in zip(self.final, now.motion, strict=True):
             self.put(table, vector)
         self.unstable[0] = now.unstable
+
+    def list_solid(self) -> Array:
+        """How many nodes have a voxel that touches something."""
+        store(self.shared.met.at[self.node], 0)
+        for k in range(4):
+            store(self.shared.met.at[self.corner[k]], 1, mask=self.touches)
+        solid = (load(self.shared.met.at[self.node]) > 0) & (jnp.arange(self.node.shape[0]) < self.nodes)
+        before, total = rank(solid)
+        store(self.shared.solid.at[before], self.node, mask=solid)
+        return total
 
     # Exchange
 
@@ -281,9 +295,9 @@ class _Program:
         """Positions are in the scratch table at its start."""
         motion, along = now.motion, springs.between(now.corner)
         slack, way, met, unstable = jax.lax.cond(
-            anyone(~(2 * now.way < now.slack)),
+            anyone(~(2 * now.way < jnp.minimum(*now.slack))),
             lambda: self.look_at_each_other(now),
-            lambda: (now.slack, now.way, False, now.unstable),
+            lambda: (now.slack, now.way, jnp.int32(0), now.unstable),
         )
         force = self.contact(now, met)
         rest = springs.relaxed(self.goal, now.length)
@@ -341,18 +355,23 @@ class _Program:
                 position, corner = shifted(position, springs.beyond_rigid_limits(self.bodies, corner, edges))
             return position, corner
 
-        def pulled_back() -> tuple[Vector, Vector, Array]:
-            after = shifted(position, springs.beyond_limits(self.bodies, corner))
-            after = jax.lax.cond(self.any_rigid, lambda: rigid(*after), lambda: after)
-            return *after, springs.length(springs.between(after[1]))
+        def measured(position: Vector, corner: Vector) -> tuple[Vector, Vector, Array]:
+            return position, corner, springs.length(springs.between(corner))
 
-        beyond = self.present & springs.any_beyond_limits(self.bodies, length)
-        return jax.lax.cond(self.any_rigid | anyone(beyond), pulled_back, lambda: (position, corner, length))
+        beyond = anyone(self.present & springs.any_beyond_limits(self.bodies, length))
+        position, corner, length = jax.lax.cond(
+            beyond,
+            lambda: measured(*shifted(position, springs.beyond_limits(self.bodies, corner))),
+            lambda: (position, corner, length),
+        )
+        return jax.lax.cond(
+            self.any_rigid, lambda: measured(*rigid(position, corner)), lambda: (position, corner, length)
+        )
 
     # Contact
 
     def contact(self, now: Now, met: Array) -> Vector:
-        """Forces on nodes; met: whether a node may be in a voxel that it is no corner of."""
+        """Forces on nodes; met: how many nodes may be in a voxel that they are no corner of."""
         pairs, cell = self.pairs_with_ground(now)
         touching = anyone(pairs != 0)
 
@@ -360,16 +379,21 @@ class _Program:
             self.put(self.shared.drift, now.motion.drift)
             self.put_felt((jnp.zeros(self.outer.shape, self.outer.dtype),) * 2)
             jax.lax.cond(touching, lambda: self.with_ground(pairs, cell), lambda: None)
-            jax.lax.cond(met, lambda: self.with_each_other(now.corner), lambda: None)
+            jax.lax.cond(met > 0, lambda: self.with_each_other(now.corner, met), lambda: None)
             return self.at_nodes()
 
-        return jax.lax.cond(touching | met, forces, lambda: (jnp.zeros(self.node.shape, jnp.float32),) * 2)
+        return jax.lax.cond(touching | (met > 0), forces, lambda: (jnp.zeros(self.node.shape, jnp.float32),) * 2)
 
-    def feel_more(self, corner: Array | int, voxel: Array, force: Vector, mask: Array) -> None:
-        """Add forces at corners of voxels, of which no two are the same."""
-        for axis, part in enumerate(force):
-            place = self.shared.felt.at[axis, corner, voxel]
-            store(place, load(place) + part, mask=mask)
+    def feel_more(self, forces: list[tuple[Any, Array, Vector]], mask: Array) -> None:
+        """Add forces at corners of voxels, of which no two are the same; forces: corner, voxel, force."""
+        places = [
+            (self.shared.felt.at[axis, corner, voxel], part)
+            for corner, voxel, force in forces
+            for axis, part in enumerate(force)
+        ]
+        sums = [(place, load(place) + part) for place, part in places]
+        for place, total in sums:
+            store(place, total, mask=mask)
 
     def ground_at(self, cell: Vector) -> Array:
         """See Known; cell: column and row."""
@@ -440,15 +464,9 @@ class _Program:
         def chosen(of_corner: Vector, of_ground: Vector) -> Vector:
             return tuple(jnp.where(corner, one, other) for one, other in zip(of_corner, of_ground, strict=True))
 
-        # The voxel's corners in the order of RING, from the one that is in the ground on.
-        ring = sum(number << (2 * place) for place, number in enumerate((*RING, *RING)))
-        turned = jnp.right_shift(jnp.int32(ring), jnp.where(corner, 2 * (bit & 3), 0))
-        corners = [(turned >> (2 * step)) & 3 for step in range(4)]
+        corners = _ring_from(jnp.where(corner, bit & 3, 0))
         nodes = [load(self.known.node.at[number, voxel]) for number in corners]
-        position, drift = (
-            tuple(jnp.stack([load(table.at[axis, node]) for node in nodes]) for axis in range(2))
-            for table in (self.shared.position, self.shared.drift)
-        )
+        position, drift = (self.at(table, nodes) for table in (self.shared.position, self.shared.drift))
         first, second, _, last = (tuple(part[step] for part in position) for step in range(4))
         at, cell = bit >> 2, (bit & 3)
         place = plus(
@@ -465,86 +483,152 @@ class _Program:
             jnp.stack([has_edge(jnp.where(corner, load(self.shared.code.at[nodes[0]]), edges), k) for k in range(4)]),
             listed,
         )
-        self.feel_more(corners[0], voxel, touched.point, listed & corner)
+        self.feel_more([(corners[0], voxel, touched.point)], listed & corner)
 
         def next_turn(number: Array) -> Array:
-            for place, own in enumerate(RING):
-                force = tuple(part[place] for part in touched.quad)
-                self.feel_more(own, voxel, force, listed & ~corner & (turn == number))
+            self.feel_more(_at_corners(voxel, touched.quad), listed & ~corner & (turn == number))
             return number + 1
 
         jax.lax.while_loop(lambda number: anyone(listed & ~corner & (turn >= number)), next_turn, jnp.int32(0))
 
-    def look_at_each_other(self, now: Now) -> tuple[Array, Array, Array, Array]:
-        """How far apart the nearest are, ways from here on, whether a node may be in a voxel that it is no corner of,
-        and whether too many of the robot's voxels overlap."""
+    def look_at_each_other(self, now: Now) -> tuple[tuple[Array, Array], Array, Array, Array]:
+        """How far apart the nearest are, ways from here on, how many nodes may be in a voxel that they are no corner
+        of, and whether too many of the robot's voxels overlap."""
         low, high = contact.bounds(now.corner)
 
         def apart(far: Array, low_there: Vector, high_there: Vector) -> Array:
             gaps = [jnp.maximum(low[axis] - high_there[axis], low_there[axis] - high[axis]) for axis in range(2)]
             return jnp.where(far, jnp.maximum(*gaps), jnp.inf)
 
-        def node(number: Array, nearest: Array) -> Array:
-            point = tuple(self.shared.position[axis, number] for axis in range(2))
-            other = self.touches & (self.shared.solid[number] > 0) & ~(self.corner == number).any(0)
-            return jnp.minimum(nearest, apart(other, point, point))
+        def node(number: Array, found: tuple[Array, Array]) -> tuple[Array, Array]:
+            nearest, count = found
+            one = self.shared.solid[number]
+            point = tuple(self.shared.position[axis, one] for axis in range(2))
+            gap = apart(self.touches & ~(self.corner == one).any(0), point, point)
+            met = anyone(gap <= MARGIN)
+            store(self.shared.met.at[count], one, mask=met)
+            return jnp.minimum(nearest, gap), count + met.astype(jnp.int32)
 
-        nodes = jax.lax.fori_loop(0, self.nodes, node, jnp.full(self.cell.shape, jnp.inf, jnp.float32))
-        mine = self.touches & (self.owner == 0)
-        for row, part in enumerate((*low, *high)):
-            store(self.shared.bounds.at[row, self.cell], jnp.where(mine, part, jnp.nan), mask=self.exists)
-        columns = self.cells[1]
-        row, column = self.cell // columns, self.cell % columns
+        def voxels() -> tuple[Array, Array]:
+            mine = self.touches & (self.owner == 0)
+            for row, part in enumerate((*low, *high)):
+                store(self.shared.bounds.at[row, self.cell], jnp.where(mine, part, jnp.nan), mask=self.exists)
+            columns = self.cells[1]
+            row, column = self.cell // columns, self.cell % columns
 
-        def voxel(other: Array, found: tuple[Array, Array]) -> tuple[Array, Array]:
-            far = (jnp.abs(row - other // columns) > 1) | (jnp.abs(column - other % columns) > 1)
-            there = [self.shared.bounds[k, other] for k in range(4)]
-            gap = apart(mine & far & (there[0] == there[0]), (there[0], there[1]), (there[2], there[3]))
-            return jnp.minimum(found[0], gap), found[1] + (gap <= 0).astype(jnp.float32)
+            def voxel(other: Array, found: tuple[Array, Array]) -> tuple[Array, Array]:
+                far = (jnp.abs(row - other // columns) > 1) | (jnp.abs(column - other % columns) > 1)
+                there = [self.shared.bounds[k, other] for k in range(4)]
+                gap = apart(mine & far & (there[0] == there[0]), (there[0], there[1]), (there[2], there[3]))
+                return jnp.minimum(found[0], gap), found[1] + (gap <= 0).astype(jnp.float32)
 
-        voxels, overlapping = jax.lax.fori_loop(0, self.places, voxel, (nodes, jnp.zeros_like(nodes)))
-        unstable = now.unstable | (jnp.sum(overlapping) > self.allowed).astype(jnp.int32)
-        met = jnp.any(nodes <= MARGIN)
-        return jnp.min(voxels) - MARGIN, jnp.zeros_like(now.way), met, unstable
+            nearest, count = jax.lax.fori_loop(0, self.places, voxel, (everywhere, jnp.zeros_like(everywhere)))
+            return jnp.min(nearest) - MARGIN, (jnp.sum(count) > self.allowed).astype(jnp.int32)
 
-    def with_each_other(self, corner: Vector) -> None:
-        """Forces at the corners of voxels."""
-        boxes = Boxes(corner, self.corners(self.shared.drift), self.outer, self.corner)
-        position, drift = self.shared.position, self.shared.drift
+        everywhere = jnp.full(self.cell.shape, jnp.inf, jnp.float32)
+        nearest, met = jax.lax.fori_loop(0, self.solid, node, (everywhere, jnp.int32(0)))
+        left = now.slack[1] - 2 * jnp.max(now.way)
+        left, unstable = jax.lax.cond(anyone(~(left > 0)), voxels, lambda: (left, jnp.int32(0)))
+        return (jnp.min(nearest) - MARGIN, left), jnp.zeros_like(now.way), met, now.unstable | unstable
 
-        def one(number: Array, felt: Vector) -> Vector:
-            corner, other = number // self.places, number % self.places
-            turns = [jnp.where(corner == k, jnp.int32(k + 1), 0) for k in range(4)]  # which corner it is, as a number
-            before, after = (
-                sum(jnp.where(turn > 0, contact.NEIGHBORS[k][side], 0) for k, turn in enumerate(turns))
-                for side in range(2)
-            )
-            nodes = [self.known.node[which, other] for which in (corner, before, after)]
-            point, *ends = [tuple(position[axis, node] for axis in range(2)) for node in nodes]
-            speed = tuple(drift[axis, nodes[0]] for axis in range(2))
-            owner = self.known.owner[other]
-            often = jnp.where(self.owner == owner, jnp.where(owner == 0, 2.0, 0.0), 1.0)
-            surface = sum(self.known.outer[edge, other] for edge in range(4)) > 0
-            allowed = self.touches & surface & (often > 0) & ~(self.corner == nodes[0]).any(0)
-            quad = contact.in_ring(boxes.corner)
+    def with_each_other(self, corner: Vector, met: Array) -> None:
+        """Forces at the corners of voxels; met: how many nodes are listed."""
+        low, high = contact.bounds(corner)
 
-            def felt_there() -> Vector:
-                touched = contact.touch(
-                    point, (ends[0], ends[1]), speed, quad, contact.in_ring(boxes.drift), boxes.outer, allowed
-                )
-                for axis, part in enumerate(touched.point):
-                    place = self.shared.felt.at[axis, corner, other]
-                    store(place, load(place) + jnp.sum(jnp.where(self.exists, often * part, 0.0)))
-                return plus(felt, contact.in_ring(times(often, touched.quad)))
+        def of(number: Array) -> tuple[Array, Array, Array]:
+            """Which corner of which voxel this is, if any, and in whose bounds it is."""
+            node, corner = self.shared.met[number // 4], number % 4
+            other = self.known.around[corner, node]
+            exists, other = other < self.places, jnp.minimum(other, self.places - 1)
+            inside = self.touches & exists & ~(self.corner == node).any(0)
+            for axis in range(2):
+                point = self.shared.position[axis, node]
+                inside = inside & (low[axis] - MARGIN <= point) & (point <= high[axis] + MARGIN)
+            return corner, other, inside
 
-            return jax.lax.cond(jnp.any(allowed & contact.inside(point, quad)), felt_there, lambda: felt)
+        def goes_on(state: tuple[Array, Array, Array]) -> Array:
+            number, left, count = state
+            return (anyone(left) | (number + 1 < 4 * met)) & (count < WARP)
 
-        start = (jnp.zeros(self.outer.shape, self.outer.dtype),) * 2
-        felt = jax.lax.fori_loop(0, 4 * self.places, one, start)
-        for k in range(4):
-            self.feel_more(k, self.cell, tuple(part[k] for part in felt), self.exists)
+        def one(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+            """Those of one corner, while there is room."""
+            number, left, count = state
+            number = jnp.where(anyone(left), number, number + 1)
+            corner, other, inside = of(number)
+            inside = jnp.where(anyone(left), left, inside)
+            before, total = rank(inside)
+            listed = inside & (count + before < WARP)
+            pair = corner | (self.cell << 2) | (other << 16)
+            store(self.shared.pairs.at[count + before], pair, mask=listed)
+            return number, inside & ~listed, jnp.minimum(count + total, WARP)
+
+        def some(state: tuple[Array, Array]) -> tuple[Array, Array]:
+            number, left, count = jax.lax.while_loop(goes_on, one, (*state, jnp.int32(0)))
+            self.touch_each_other(count)
+            return number, left
+
+        jax.lax.while_loop(
+            lambda state: anyone(state[1]) | (state[0] + 1 < 4 * met),
+            some,
+            (jnp.int32(-1), jnp.zeros(self.cell.shape, bool)),
+        )
+
+    def touch_each_other(self, count: Array) -> None:
+        """Forces of so many pairs of corners and voxels, a lane each."""
+        listed = self.lane < count
+        pair = load(self.shared.pairs.at[self.lane], mask=listed)
+        corner, voxel, other = pair & 3, (pair >> 2) & 0x3FFF, pair >> 16
+        of_corner = [load(self.known.node.at[number, other]) for number in _ring_from(corner ^ (corner >> 1))]
+        of_voxel = [load(self.known.node.at[number, voxel]) for number in RING]
+        first, second, last = (
+            tuple(load(self.shared.position.at[axis, node]) for axis in range(2))
+            for node in (of_corner[0], of_corner[1], of_corner[3])
+        )
+        owner, owner_of_corner = load(self.known.owner.at[voxel]), load(self.known.owner.at[other])
+        often = jnp.where(owner == owner_of_corner, jnp.where(owner == 0, 2.0, 0.0), 1.0)
+        outer, outer_of_corner = (
+            jnp.stack([load(self.known.outer.at[edge, cell]) for edge in range(4)]) for cell in (voxel, other)
+        )
+        touched = contact.touch(
+            first,
+            (last, second),
+            tuple(part[0] for part in self.at(self.shared.drift, of_corner[:1])),
+            self.at(self.shared.position, of_voxel),
+            self.at(self.shared.drift, of_voxel),
+            outer,
+            listed & (often > 0) & (outer_of_corner.max(0) > 0),
+        )
+        forces = [(corner, other, times(often, touched.point))]
+        others = _at_corners(voxel, times(often, touched.quad))
+
+        def next_one(number: Array, _: None) -> None:
+            self.feel_more(forces, self.lane == number)
+            self.feel_more(others, self.lane == number)
+
+        jax.lax.fori_loop(0, count, next_one, None)
+
+    def at(self, table: Table, nodes: list[Array]) -> Vector:
+        """Of the nodes in the lanes of a list, (nodes, lanes)."""
+        return tuple(jnp.stack([load(table.at[axis, node]) for node in nodes]) for axis in range(2))
+
+
+def _whole_warps(count: int) -> int:
+    """Lanes for so many entries."""
+    return -(-count // WARP) * WARP
+
+
+def _ring_from(place: Array) -> list[Array]:
+    """The numbers of a voxel's corners in the order of RING, from one on."""
+    ring = sum(number << (2 * place) for place, number in enumerate((*RING, *RING)))
+    turned = jnp.right_shift(jnp.int32(ring), 2 * place)
+    return [(turned >> (2 * step)) & 3 for step in range(4)]
+
+
+def _at_corners(voxel: Array, forces: Vector) -> list[tuple[int, Array, Vector]]:
+    """Corner, voxel, force; forces: in the order of RING, (4, lanes)."""
+    return [(corner, voxel, tuple(part[place] for part in forces)) for place, corner in enumerate(RING)]
 
 
 def _steps_in_ring(number: Array) -> Vector:
     """From the lowest left corner of a cell to one of RING, or the opposite of steps to cells around a corner."""
-    return ((number + 1 >> 1) & 1).astype(jnp.float32), (number >> 1).astype(jnp.float32)
+    return (((number + 1) >> 1) & 1).astype(jnp.float32), (number >> 1).astype(jnp.float32)
