@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import test_evogym
+import test_evogym_kernel
 import test_grains_kernel
 import test_objects_kernel
 import test_points_kernel
@@ -294,7 +294,7 @@ class TestTextOfTheSimulator:
 
     @pytest.mark.slow
     def test_evogym(self, way):
-        test_evogym.test_the_kernel_moves_worlds_as_plain_jax_does()
+        test_evogym_kernel.test_the_kernel_moves_worlds_as_plain_jax_does()
 
     @pytest.mark.slow
     def test_contact(self, way):
