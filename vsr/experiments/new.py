@@ -8,7 +8,8 @@ from pathlib import Path
 
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.config.yaml import read_text, read_yaml
-from vsr.experiments.shipped import ENDINGS, USE, find_config, kind_of
+from vsr.experiments.installed import CONFIGS
+from vsr.experiments.shipped import ENDINGS, USE, Shipped, find_config, kind_of
 from vsr.experiments.storage.files import target_file, write_text
 
 NUMBER = re.compile(r"^\d+_")
@@ -24,7 +25,7 @@ def copy_example(name: str, example: str) -> Path:
     if file.exists():
         raise UserError(f"{file}: it exists and is left alone; give another name")
     target_file("NAME", str(file))
-    write_text(file, renamed(read_text(source), source.stem, file))
+    write_text(file, renamed(extending_by_name(read_text(source), source), source.stem, file))
     return file
 
 
@@ -41,6 +42,17 @@ def renamed(text: str, stem: str, file: Path) -> str:
         return f"runs/{file.stem}".join(given.sub(str(file), part) for part in parts)
 
     return "".join(map(line, text.splitlines(keepends=True)))
+
+
+def extending_by_name(text: str, source: Path) -> str:
+    """A shipped file's text that extends others by their names, which mean the same in any folder."""
+
+    def by_name(found: re.Match[str]) -> str:
+        other = (source.parent / found[2]).resolve()
+        shipped = other.is_file() and other.is_relative_to(CONFIGS)
+        return found[1] + (Shipped(other).name if shipped else found[2])
+
+    return re.sub(r"^(extends:[ \t]+)([^\s#]+)", by_name, text, flags=re.MULTILINE)
 
 
 def next_steps(file: Path) -> str:

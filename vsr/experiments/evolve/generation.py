@@ -134,9 +134,13 @@ def _key_shape() -> Any:
     return jax.eval_shape(lambda: jax.random.key(0))
 
 
-def compile_evolution(experiment: Experiment) -> Evolution:
+Traced = Callable[[Any], object]
+"""Called with the program of a generation's evaluation, as `jax.make_jaxpr` gives it, before it is compiled."""
+
+
+def compile_evolution(experiment: Experiment, traced: Traced | None = None) -> Evolution:
     """The compiled search."""
-    compiled = _compile(experiment, memory_limit())
+    compiled = _compile(experiment, memory_limit(), traced)
     everywhere, home = _everywhere(), jax.devices()[0]
 
     def evaluation(*asked: Any) -> tuple[Evaluation, ...]:
@@ -145,9 +149,9 @@ def compile_evolution(experiment: Experiment) -> Evolution:
     return _evolution(experiment, compiled, evaluation)
 
 
-def compile_led_evolution(experiment: Experiment, limit: float) -> Evolution:
+def compile_led_evolution(experiment: Experiment, limit: float, traced: Traced | None = None) -> Evolution:
     """For process 0 of several: it searches, all of them evaluate; limit: memory of each device [bytes]."""
-    compiled = _compile(experiment, limit)
+    compiled = _compile(experiment, limit, traced)
 
     def evaluation(*asked: Any) -> tuple[Evaluation, ...]:
         everywhere = broadcast(asked)
@@ -200,14 +204,14 @@ def _evolution(experiment: Experiment, compiled: _Compiled, evaluation: Callable
     return Evolution(begin, step, compiled.at_once, evaluation)
 
 
-def _compile(experiment: Experiment, limit: float) -> _Compiled:
+def _compile(experiment: Experiment, limit: float, traced: Traced | None) -> _Compiled:
     """All programs; limit: memory of each device [bytes]."""
     lowered = _lowered_search(experiment)
     with ThreadPoolExecutor() as threads:
         options = {"xla_backend_optimization_level": 1} if jax.default_backend() == "cpu" else {}
         # They run for a moment in a generation: a quarter of the time to compile is worth more than their speed.
         small = [threads.submit(program.compile, compiler_options=options) for program in lowered]
-        evaluate, at_once = _compile_evaluation(experiment, limit)
+        evaluate, at_once = _compile_evaluation(experiment, limit, traced)
         start, ask, tell = (one.result() for one in small)
         return _Compiled(start, ask, tell, evaluate, at_once)
 
@@ -238,7 +242,7 @@ def program_digest(experiment: Experiment) -> str:
     return digest.hexdigest()
 
 
-def _compile_evaluation(experiment: Experiment, limit: float) -> tuple[Any, int]:
+def _compile_evaluation(experiment: Experiment, limit: float, traced: Traced | None = None) -> tuple[Any, int]:
     """The program to evaluate, and how many robots run at once.
 
     If the robots of a device together need too much memory, they are simulated in parts.
@@ -247,7 +251,10 @@ def _compile_evaluation(experiment: Experiment, limit: float) -> tuple[Any, int]
 
     def compile_for(at_once: int) -> Any:
         whole = partial(evaluate_all, experiment, at_once)
-        return jax.jit(whole, in_shardings=_everywhere(), out_shardings=_everywhere()).lower(*asked).compile()
+        program = jax.jit(whole, in_shardings=_everywhere(), out_shardings=_everywhere()).trace(*asked)
+        if traced is not None:
+            traced(program.jaxpr)
+        return program.lower().compile()
 
     return within_memory(compile_for, most_at_once(experiment), limit)
 
