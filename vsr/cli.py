@@ -355,7 +355,7 @@ def plot(
     runs: Runs,
     out: Annotated[
         str | None,
-        out_option(PICTURE, "by default fitness.png, archive.png with --archive, metric.png with --metric"),
+        out_option(PICTURE, "; by default fitness.png, archive.png with --archive, metric.png with --metric"),
     ] = None,
     band: Annotated[
         Literal["sigma", "quartiles"],
@@ -363,7 +363,7 @@ def plot(
     ] = "sigma",
     metric: Metric = None,
     archive: Annotated[bool, Option("Draw maps of one run's archives, or its Pareto front.")] = False,
-    seed: Annotated[int | None, seed_option("with --archive, by default the first")] = None,
+    seed: Annotated[int | None, seed_option("; with --archive, by default the first")] = None,
     as_table: Annotated[bool, Option("Write all statistics as a table: statistics.csv.", "--csv")] = False,
     trust: TrustPlugins = False,
 ) -> None:
@@ -446,7 +446,7 @@ def compare(
 def report(
     runs: Runs,
     out: Annotated[
-        str | None, out_option("FILE.html", "by default report.html, for a single run in its folder")
+        str | None, out_option("FILE.html", "; by default report.html, for a single run in its folder")
     ] = None,
     device: Device = None,
     trust: TrustPlugins = False,
@@ -476,7 +476,7 @@ def simulate(
     json_file: Json = None,
     out: Annotated[
         str | None,
-        out_option("FILE.gif|.png", "the motion as a GIF, or six moments as a PNG; by default nothing is drawn"),
+        out_option("FILE.gif|.png", ": the motion as a GIF, or six moments as a PNG; by default nothing is drawn"),
     ] = None,
     held_out: Annotated[
         int | None,
@@ -576,7 +576,7 @@ def reach(
     settings: Settings = (),
     json_file: Json = None,
     out: Annotated[
-        str | None, out_option("FILE.html|.gif|.png", "the poses, drawn; by default nothing is drawn")
+        str | None, out_option("FILE.html|.gif|.png", ": the poses, drawn; by default nothing is drawn")
     ] = None,
     device: Device = None,
     trust: TrustPlugins = False,
