@@ -39,10 +39,10 @@ from vsr.experiments.options import (
     VerifyOptions,
     WatchOptions,
     complete_names,
+    out_option,
     parameters,
+    seed_option,
 )
-from vsr.experiments.options import out as out_option
-from vsr.experiments.options import seed as seed_option
 
 SECTIONS = ("Start", "Run", "Look at results", "Test robots", "Convert", "Laboratory", "For developers")
 """Sections of the help, in their order."""

@@ -150,32 +150,32 @@ Metric = Annotated[
 ]
 
 
-def out(metavar: str, rest: str) -> Option:
+def out_option(metavar: str, rest: str) -> Option:
     """`--out` of a command; rest: what it writes, and where by default."""
     return Option(f"Where to write the result{rest}.", "--out", metavar=metavar)
 
 
-def seed(rest: str) -> Option:
+def seed_option(rest: str) -> Option:
     """`--seed` of a command; rest: which one it takes by default."""
     return Option(f"Take this seed{rest}.", "--seed", type=SEEDS, metavar="S")
 
 
-def plot(rest: str) -> Option:
+def plot_option(rest: str) -> Option:
     """`--plot` of a command; rest: what is drawn."""
     return Option(f"Draw the result: {rest}.", "--plot", metavar=PICTURE)
 
 
-def resume(rest: str = "") -> Option:
+def resume_option(rest: str = "") -> Option:
     """`--resume` of a command; rest: further words."""
     return Option(f"Continue what was stopped or killed{rest}.", "--resume")
 
 
-def trials(most: int) -> Option:
+def trials_option(most: int) -> Option:
     """`--trials` of a command."""
     return Option("Episodes of each robot or policy.", "--trials", type=click.IntRange(1, most), metavar="N")
 
 
-def seconds(rest: str = "") -> Option:
+def seconds_option(rest: str = "") -> Option:
     """`--seconds` of a command; rest: further words."""
     return Option(f"Duration of an episode{rest}.", "--seconds", type=SECONDS, metavar="S")
 
@@ -193,9 +193,9 @@ class RunOptions:
         int | None,
         Option("Repeat with seeds 0 to N-1, all at once.", type=click.IntRange(1, 100_000), metavar="N"),
     ] = None
-    seed: Annotated[int | None, seed("; by default those of the file")] = None
-    out: Annotated[str | None, out("DIR", "; by default runs/ and the file's name")] = None
-    resume: Annotated[bool, resume()] = False
+    seed: Annotated[int | None, seed_option("; by default those of the file")] = None
+    out: Annotated[str | None, out_option("DIR", "; by default runs/ and the file's name")] = None
+    resume: Annotated[bool, resume_option()] = False
     device: Device = None
 
 
@@ -225,7 +225,7 @@ class SweepOptions(RunOptions):
     """Options of runs with several values, here or on a cluster."""
 
     config: Annotated[str, Argument("FILE.yaml|NAME|SWEEP", shell_complete=complete_names)]
-    out: Annotated[str | None, out("DIR", "; by default runs/, the file's name and -sweep")] = None
+    out: Annotated[str | None, out_option("DIR", "; by default runs/, the file's name and -sweep")] = None
     sweeps: Annotated[
         tuple[str, ...], Option("A value that varies; may be repeated.", "--sweep", metavar="PATH=VALUE,VALUE")
     ] = ()
@@ -248,9 +248,9 @@ class ReproduceOptions:
     scale: Annotated[str, Option("How much to compute.", metavar="smoke|quick|paper|full")] = "quick"
     only: Annotated[tuple[str, ...], Option("Run only this experiment; may be repeated.", metavar="EXPERIMENT")] = ()
     settings: Settings = ()
-    out: Annotated[str | None, out("DIR", ": runs and reports; by default runs/ and the scale")] = None
+    out: Annotated[str | None, out_option("DIR", ": runs and reports; by default runs/ and the scale")] = None
     device: Device = None
-    resume: Annotated[bool, resume("; finished runs are kept")] = False
+    resume: Annotated[bool, resume_option("; finished runs are kept")] = False
     report_only: Annotated[
         bool, Option("Run nothing; write figures, tables and the report from the runs that exist.")
     ] = False
@@ -268,9 +268,9 @@ class RefineOptions:
         tuple[int, ...],
         Option("Divide the time step by these.", type=Factors(), multiple=False, metavar="N,N,..."),
     ] = (1, 4, 16)
-    trials: Annotated[int, trials(10_000)] = 8
+    trials: Annotated[int, trials_option(10_000)] = 8
     json: Json = None
-    plot: Annotated[str | None, plot("fitness over refinement")] = None
+    plot: Annotated[str | None, plot_option("fitness over refinement")] = None
     device: Device = None
     settings: Settings = ()
     trust_plugins: TrustPlugins = False
@@ -293,7 +293,7 @@ class EvaluateOptions:
         bool, Option("For runs with archives or fronts: simulate all robots in them, not only the best.")
     ] = False
     json: Json = None
-    plot: Annotated[str | None, plot("a heat map of robots and cases")] = None
+    plot: Annotated[str | None, plot_option("a heat map of robots and cases")] = None
     device: Device = None
     settings: Settings = ()
     trust_plugins: TrustPlugins = False
@@ -324,7 +324,7 @@ class LandscapeOptions:
     given: Annotated[str, Argument("FILE.yaml|NAME|DIR|TABLE.npz", shell_complete=complete_names)]
     settings: Settings = ()
     out: Annotated[
-        str | None, out("DIR", "; by default runs/ and the file's name, and what is stored there is continued")
+        str | None, out_option("DIR", "; by default runs/ and the file's name, and what is stored there is continued")
     ] = None
     limit: Annotated[
         int | None,
@@ -338,7 +338,7 @@ class LandscapeOptions:
     robot: Annotated[
         str | None, Option("With --query: write the body with its best controller.", metavar="FILE.yaml")
     ] = None
-    plot: Annotated[str | None, plot("the map of a table")] = None
+    plot: Annotated[str | None, plot_option("the map of a table")] = None
     json: Json = None
     device: Device = None
     trust_plugins: TrustPlugins = False
@@ -349,10 +349,10 @@ class PlayOptions:
     """Options of showing robots in motion."""
 
     given: Robots
-    seconds: Annotated[float, seconds(", whatever the tasks say")] = 20.0
+    seconds: Annotated[float, seconds_option(", whatever the tasks say")] = 20.0
     out: Annotated[
         str | None,
-        out(
+        out_option(
             "FILE.html|.mp4|.gif|.png",
             ": a page, a film, or a strip of frames; by default a page named after the robot",
         ),
@@ -370,7 +370,7 @@ class PlayOptions:
         Option("The original simulator's colors, or colors that differ in lightness."),
     ] = "original"
     grain_color: Annotated[Literal["height", "speed", "force"], Option("What colors the grains of sand.")] = "height"
-    seed: Annotated[int | None, seed("; by default that of a run's best robot")] = None
+    seed: Annotated[int | None, seed_option("; by default that of a run's best robot")] = None
     generations: Annotated[
         tuple[int, ...],
         Option(
@@ -401,7 +401,7 @@ class WatchOptions:
     port: Annotated[
         int, Option("The port on 127.0.0.1; 0 for any free one.", type=click.IntRange(0, 65535), metavar="N")
     ] = 8017
-    seconds: Annotated[float, seconds()] = 10.0
+    seconds: Annotated[float, seconds_option()] = 10.0
     open_page: Annotated[bool, Option("Open the page in a browser.", "--open/--no-open", show_default=True)] = False
     wait: Annotated[bool, Option("Wait for a run folder that does not exist yet.")] = False
     trust_plugins: TrustPlugins = False
@@ -412,7 +412,7 @@ class TrainOptions:
     """Options of training a policy."""
 
     machine: Annotated[Literal["bulldozing"], Argument()]
-    out: Annotated[str, out("DIR", ": curve, weights and film")]
+    out: Annotated[str, out_option("DIR", ": curve, weights and film")]
     generations: Annotated[
         int, Option("Generations in all; more continue a training.", type=click.IntRange(1, 100_000), metavar="N")
     ] = 100
@@ -423,9 +423,9 @@ class TrainOptions:
         int,
         Option("Fewer grains are larger: the heap keeps its volume.", type=click.IntRange(10, 1_000_000), metavar="N"),
     ] = 1024
-    seconds: Annotated[float, seconds()] = 15.0
-    trials: Annotated[int, trials(10_000)] = 2
-    seed: Annotated[int, seed(": of the first policy, the grains and the trials")] = 0
-    resume: Annotated[bool, resume(", or train for more generations")] = False
+    seconds: Annotated[float, seconds_option()] = 15.0
+    trials: Annotated[int, trials_option(10_000)] = 2
+    seed: Annotated[int, seed_option(": of the first policy, the grains and the trials")] = 0
+    resume: Annotated[bool, resume_option(", or train for more generations")] = False
     film: Annotated[bool, Option("Draw an episode as film.gif at the end.", "--film/--no-film")] = True
     device: Device = None

@@ -9,8 +9,7 @@ from typing import Annotated, Literal
 
 import click
 
-from vsr.experiments.options import Argument, Device, Json, Option
-from vsr.experiments.options import plot as plot_option
+from vsr.experiments.options import Argument, Device, Json, Option, plot_option
 
 SUITES = {
     "2d": "planar",
