@@ -34,6 +34,7 @@ from vsr.experiments.evolve.generation import compile_evolution, program_digest,
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.options import EvolveOptions
 from vsr.experiments.population import in_parts, on_all_devices
+from vsr.experiments.run_time import Operations
 from vsr.experiments.storage.checkpoints import load_checkpoint, save_checkpoint
 from vsr.experiments.storage.runs import read_run
 from vsr.scene import simulate
@@ -61,11 +62,11 @@ def compiled():
     """Compiled experiments, so that each is compiled once for all tests."""
     known = {}
 
-    def compile_once(experiment, traced=None):
+    def compile_once(experiment, counted):
         # How many generations there are is no part of the compiled program.
         key = dump_yaml(experiment.model_copy(update={"generations": 1, "checkpoint_seconds": 0.0}))
         if key not in known:
-            known[key] = compile_evolution(experiment, traced)
+            known[key] = compile_evolution(experiment, counted)
         return known[key]
 
     return compile_once
@@ -385,8 +386,8 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tiny, tmp_path):
 
 
 def test_file_and_estimate_come_before_compiling(tiny, tmp_path, monkeypatch, vsr):
-    def compiled(experiment, traced):
-        traced(jax.make_jaxpr(lambda: jax.numpy.zeros(3) + 1)())
+    def compiled(experiment, counted):
+        counted(Operations(plain=1e6))
         raise UserError("that will do")
 
     monkeypatch.setattr(evolve_module, "compile_evolution", compiled)

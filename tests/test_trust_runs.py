@@ -154,7 +154,7 @@ def test_a_user_without_a_home_only_loses_time(monkeypatch):
 def compiled():
     known = []
 
-    def compile_once(experiment, traced=None):
+    def compile_once(experiment, _=None):
         if not known:
             known.append(compile_evolution(experiment))
         return known[0]

@@ -216,7 +216,7 @@ def compile_once() -> Callable[..., Any]:
     """In place of `compile_evolution`: runs in this process share compiled programs."""
     known: dict[str, Any] = {}
 
-    def compiled(experiment: Any, traced: Any = None) -> Any:
+    def compiled(experiment: Any, _: Any = None) -> Any:
         key = dump_yaml(experiment.model_copy(update={"generations": 1}))
         if key not in known:
             known[key] = compile_evolution(experiment)

@@ -39,7 +39,7 @@ from vsr.experiments.hosts import Launch, detect_peer_loss, find_launch
 from vsr.experiments.memory import explain_out_of_memory, memory_lines, needs_of_experiment, require_memory
 from vsr.experiments.options import EvolveOptions, RunOptions
 from vsr.experiments.ranks import middle
-from vsr.experiments.run_time import operations_of, seconds_of, time_lines
+from vsr.experiments.run_time import Operations, seconds_of, time_lines
 from vsr.experiments.shipped import EXPERIMENT, find_config, source_of
 from vsr.experiments.stopping import EXIT_CODE, exit_if_interrupted, graceful_shutdown, on_interrupt
 from vsr.experiments.storage.provenance import describe_session, differences
@@ -293,23 +293,23 @@ def _announce(display: Display, lines: Sequence[tuple[str, str]]) -> None:
         display.say(f"{name}: {value}")
 
 
-def _estimate(display: Display, generations: int, program: Any) -> None:
-    """Say how long generations should take, by the program of one."""
-    _announce(display, time_lines(seconds_of(operations_of(program)), generations))
+def _estimate(display: Display, generations: int, operations: Operations) -> None:
+    """Say how long generations should take; operations: of one."""
+    _announce(display, time_lines(seconds_of(operations), generations))
 
 
 def _compile(
-    experiment: Experiment, path: Path, stop: list[int], leader: Leader | None, estimate: Callable[[Any], None]
+    experiment: Experiment, path: Path, stop: list[int], leader: Leader | None, estimate: Callable[[Operations], None]
 ) -> Evolution:
-    """Compile in another thread, so that Ctrl-C is heard meanwhile; estimate: gets the program before that."""
+    """Compile in another thread, so that Ctrl-C is heard meanwhile; estimate: called before, with the operations."""
     result: list[Evolution | BaseException] = []
-    programs: list[Any] = []
+    counted: list[Operations] = []
 
     def work() -> None:
         try:
             with precision(experiment.physics.precision):
                 compiler = leader.compile if leader else compile_evolution
-                result.append(compiler(experiment, programs.append))
+                result.append(compiler(experiment, counted.append))
         except BaseException as error:  # to be raised where someone waits for it
             result.append(error)
 
@@ -323,9 +323,9 @@ def _compile(
                 if stop and not leader:  # others compile too, and only listen when they are done
                     break
 
-    wait("tracing", lambda: programs)
-    if programs and not stop:
-        estimate(programs[0])
+    wait("tracing", lambda: counted)
+    if counted and not stop:
+        estimate(counted[0])
     wait("compiling", lambda: False)
     if stop:
         raise Stopped(f"stopped while compiling; to begin: vsr evolve {path} --resume")

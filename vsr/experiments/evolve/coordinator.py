@@ -23,9 +23,9 @@ import jax
 from vsr.experiments.config import dump_yaml, parse_experiment
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.evolve.generation import (
+    Counted,
     Evolution,
     SearchStates,
-    Traced,
     compile_led_evaluation,
     compile_led_evolution,
 )
@@ -66,9 +66,9 @@ class Leader:
             pass  # the others read it
         self.limit = _smallest_memory()
 
-    def compile(self, experiment: Experiment, traced: Traced | None = None) -> Evolution:
-        """Its part of the program; traced: see `compile_evolution`."""
-        return compile_led_evolution(experiment, self.limit, traced)
+    def compile(self, experiment: Experiment, counted: Counted) -> Evolution:
+        """The search, which all processes evaluate; counted: see `compile_evolution`."""
+        return compile_led_evolution(experiment, self.limit, counted)
 
     def begin(
         self, evolution: Evolution, searches: SearchStates, stop: list[int]
