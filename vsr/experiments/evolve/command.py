@@ -57,6 +57,8 @@ SECONDS_OF_PATIENCE = 30.0
 """How long a generation may take, after the first, before a message reports that it is at work."""
 LOOK_AGAIN = 0.01
 """How often the host looks whether a generation is done or the user asked to stop [s]."""
+COMPILER_STACK = 2**26
+"""Of threads that compile [bytes]: LLVM goes deep into long programs, and eight times less has been too little."""
 
 
 def all_settings(options: RunOptions) -> list[str]:
@@ -313,20 +315,23 @@ def _compile(
         except BaseException as error:  # to be raised where someone waits for it
             result.append(error)
 
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-
-    def wait(what: str, done: Callable[[], object]) -> None:
+    def wait(thread: threading.Thread, what: str, done: Callable[[], object]) -> None:
         with busy(what):
             while thread.is_alive() and not done():
                 thread.join(LOOK_AGAIN)
                 if stop and not leader:  # others compile too, and only listen when they are done
                     break
 
-    wait("tracing", lambda: counted)
-    if counted and not stop:
-        estimate(counted[0])
-    wait("compiling", lambda: False)
+    before = threading.stack_size(COMPILER_STACK)
+    try:
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        wait(thread, "tracing", lambda: counted)
+        if counted and not stop:
+            estimate(counted[0])
+        wait(thread, "compiling", lambda: False)
+    finally:
+        threading.stack_size(before)
     if stop:
         raise Stopped(f"stopped while compiling; to begin: vsr evolve {path} --resume")
     if isinstance(result[0], BaseException):
