@@ -116,7 +116,7 @@ def complete_names(ctx: click.Context, param: click.Parameter, incomplete: str) 
     from vsr.experiments.installed import CONFIGS
 
     found = sorted(path.relative_to(CONFIGS).with_suffix("") for path in CONFIGS.rglob("*.yaml"))
-    names = dict.fromkeys(name for path in found for name in (path.name, path.as_posix()))
+    names = dict.fromkeys(name for path in found for name in (path.name.lstrip("0123456789_"), path.name, str(path)))
     fitting = [CompletionItem(name) for name in names if name.startswith(incomplete)]
     return [*fitting, CompletionItem(incomplete, type="file")]
 
