@@ -17,6 +17,7 @@ from conftest import ROOT
 import vsr.cli as cli
 from vsr.experiments import doctor
 from vsr.experiments.new import extending_by_name, renamed
+from vsr.experiments.shipped import Shipped
 from vsr.experiments.storage.files import json_result
 
 OF_FILES = ("check", "simulate", "evolve", "sweep", "play", "refine", "evaluate", "landscape", "reach", "reproduce")
@@ -159,8 +160,7 @@ def test_a_copy_extends_shipped_files_by_name():
     configs = ROOT.resolve() / "vsr" / "configs"
     source = next(iter(sorted(configs.glob("*/*.yaml"))))
     text = f"extends: {source.name}  # the rest\nname: extends\n"
-    name = source.relative_to(configs).with_suffix("").as_posix()
-    assert extending_by_name(text, source) == f"extends: {name}  # the rest\nname: extends\n"
+    assert extending_by_name(text, source) == f"extends: {Shipped(source).name}  # the rest\nname: extends\n"
     assert extending_by_name("extends: elsewhere\n", source) == "extends: elsewhere\n"
 
 

@@ -115,8 +115,8 @@ def complete_names(ctx: click.Context, param: click.Parameter, incomplete: str) 
     """Shipped names for a shell, then files."""
     from vsr.experiments.installed import CONFIGS
 
-    found = sorted(path.relative_to(CONFIGS).with_suffix("") for path in CONFIGS.rglob("*.yaml"))
-    names = dict.fromkeys(name for path in found for name in (path.name.lstrip("0123456789_"), path.name, str(path)))
+    found = sorted(path.stem for path in CONFIGS.rglob("*.yaml"))
+    names = dict.fromkeys(name for stem in found for name in (stem.lstrip("0123456789_"), stem))
     fitting = [CompletionItem(name) for name in names if name.startswith(incomplete)]
     return [*fitting, CompletionItem(incomplete, type="file")]
 
