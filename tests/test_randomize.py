@@ -116,7 +116,7 @@ def test_fresh_draws_resume_bit_for_bit_and_can_be_verified(tmp_path):
     title = (tmp_path / "whole" / "best" / "seed-1.yaml").read_text().splitlines()[0]
     assert "worst of 2 trials, 2 terrains, friction x 0.02 to 0.1" in title
     assert "resampled in every generation" in title
-    robots = json.loads(vsr("verify", tmp_path / "whole", "--json").stdout)["robots"]
+    robots = json.loads(vsr("verify", tmp_path / "whole", "--json", "-").stdout)["robots"]
     assert [robot["exact"] for robot in robots] == [True, True]
 
 

@@ -134,7 +134,7 @@ def test_figures_are_plotted_and_compared(elites, tmp_path):
     assert result.exit_code == 0, result.output
     drawn = (tmp_path / "figure.svg").read_text()
     assert len(re.findall('<g id="axes_', drawn)) == 2
-    result = vsr("compare", elites, other, "--metric", "body.coverage", "--json")
+    result = vsr("compare", elites, other, "--metric", "body.coverage", "--json", "-")
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
     assert found["measure"] == "body.coverage"

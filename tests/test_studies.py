@@ -173,7 +173,7 @@ def test_a_study_is_run_in_pieces(vsr, own, tmp_path, monkeypatch):
     monkeypatch.setattr("vsr.evidence.reproduce.robots.simulate_again", None)
     assert "already finished" in vsr(*command, "--resume").output
     (tmp_path / "own" / "report.md").unlink()
-    again = vsr(*command, "--report")
+    again = vsr(*command, "--report-only")
     assert again.exit_code == 0, again.output
     changed = [path.name for path, content in before.items() if path.read_bytes() != content]
     assert set(changed) <= {"figure.pdf"}
@@ -185,7 +185,7 @@ def test_a_study_is_run_in_pieces(vsr, own, tmp_path, monkeypatch):
         (["bodie"], "bodie: there is no such file; did you mean 'body', which is shipped?"),
         (["body", "--scale", "papper"], "has no such scale; did you mean 'paper'?"),
         (["body", "--only", "5x6"], "--only 5x6: there is no such experiment; did you mean '5x5'?"),
-        (["body", "--report", "--out", "nowhere"], "nowhere: there is no run in it"),
+        (["body", "--report-only", "--out", "nowhere"], "nowhere: there is no run in it"),
         (
             ["body", "--set", "optimizer.n_pup=3", "--out", "nowhere"],
             "optimizer.n_pup: unknown key; choose from population_size",

@@ -133,7 +133,7 @@ def test_no_robot_of_the_quick_scale_is_broken_and_not_reported():
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [(["--scale", "full"], "2d suite has one scale"), (["--suite", "trust", "--plots", "x"], "draws nothing")],
+    [(["--large"], "2d suite has no larger checks"), (["--suite", "trust", "--plots", "x"], "draws nothing")],
 )
 def test_options_of_other_suites_are_refused(options, message):
     result = CliRunner().invoke(cli.main, ["validate", *options])

@@ -120,7 +120,7 @@ def robot_of(folder):
 READERS = {
     "plot": lambda run: ["plot", run, "--out", run.parent / "curve.png"],
     "compare": lambda run: ["compare", run, run],
-    "compare as JSON": lambda run: ["compare", run, "--json"],
+    "compare as JSON": lambda run: ["compare", run, "--json", "-"],
 }
 SIMULATORS = {
     "report": lambda run: ["report", run, "--out", run.parent / "page.html"],

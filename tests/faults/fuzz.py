@@ -253,7 +253,7 @@ def commands() -> dict[str, list[tuple[str, bool]]]:
     Options that name results are left out: these go into a trial's folder, by names that are not random. So are those
     that wait for something.
     """
-    left_out = ("--out", "--json", "--plot", "--plots", "--copy", "--wait", "--open")
+    left_out = ("--out", "--json", "--plot", "--plots", "--copy", "--from", "--wait", "--open")
     return {
         name: [
             (option, not getattr(parameter, "is_flag", False))

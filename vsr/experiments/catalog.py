@@ -21,6 +21,7 @@ from vsr.experiments.encodings import CONTROLLERS as EVOLVED_CONTROLLERS
 from vsr.experiments.evaluate.sets import EvaluationSet
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.landscape.spec import Landscape
+from vsr.experiments.reach.spec import Reach
 from vsr.experiments.study import Study
 from vsr.robot import Material
 from vsr.scene import Physics, Scene
@@ -46,8 +47,10 @@ KINDS: dict[str, tuple[str, Mapping[str, Any]]] = {
 }
 """Each kind: the key in a file that takes its names, and its registry."""
 
-FILES = {each.model_fields["kind"].default: each for each in (Experiment, Scene, Study, EvaluationSet, Landscape)}
-"""What `vsr evolve`, `vsr simulate`, `vsr reproduce`, `vsr evaluate --on` and `vsr landscape` read."""
+FILES = {
+    each.model_fields["kind"].default: each for each in (Experiment, Scene, Study, EvaluationSet, Landscape, Reach)
+}
+"""What `vsr evolve`, `simulate`, `reproduce`, `evaluate --on`, `landscape` and `reach` read."""
 
 
 @dataclass(frozen=True)
@@ -67,11 +70,20 @@ class Component:
 
 def components(kind: str) -> list[Component]:
     """Every component of a kind."""
+    return [_component(name, what) for name, what in _known(kind).items()]
+
+
+def names(kind: str) -> list[str]:
+    """Of every component of a kind."""
+    return list(_known(kind))
+
+
+def _known(kind: str) -> dict[str, Any]:
     known = dict(KINDS[kind][1])
     if kind == "measures":
         for task in TASKS.values():
             known |= task.own_measures
-    return [_component(name, what) for name, what in known.items()]
+    return known
 
 
 def schema(file: str) -> dict[str, Any]:

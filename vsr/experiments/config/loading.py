@@ -43,9 +43,20 @@ KEPT = 4096
 PART = re.compile(r"^(?=[a-z_]+:)", re.MULTILINE)
 
 
-def load_scene(path: str | Path, *, run_plugins: bool = False) -> Scene:
-    """The scene in a YAML or JSON file; raises ConfigError with every fault in it."""
-    return _described(read_yaml(path), Scene, run_plugins)
+def load_scene(path: str | Path, settings: Sequence[str] = (), *, run_plugins: bool = False) -> Scene:
+    """The scene in a YAML or JSON file, with values set over the file's; raises ConfigError with every fault in it."""
+    document = read_yaml(path)
+    override(document, settings)
+    return _described(document, Scene, run_plugins)
+
+
+def with_settings(scene: Scene, settings: Sequence[str], name: str) -> Scene:
+    """A scene with values set over it (`path=value`); name: what messages call it."""
+    if not settings:
+        return scene
+    document = Document(name, scene.to_plain())
+    override(document, settings)
+    return check(document, Scene)
 
 
 def load_experiment(
