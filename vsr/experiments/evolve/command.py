@@ -57,8 +57,6 @@ SECONDS_OF_PATIENCE = 30.0
 """How long a generation may take, after the first, before a message reports that it is at work."""
 LOOK_AGAIN = 0.01
 """How often the host looks whether a generation is done or the user asked to stop [s]."""
-COMPILER_STACK = 2**26
-"""Of threads that compile [bytes]: LLVM goes deep into long programs, and eight times less has been too little."""
 
 
 def all_settings(options: RunOptions) -> list[str]:
@@ -322,16 +320,12 @@ def _compile(
                 if stop and not leader:  # others compile too, and only listen when they are done
                     break
 
-    before = threading.stack_size(COMPILER_STACK)
-    try:
-        thread = threading.Thread(target=work, daemon=True)
-        thread.start()
-        wait(thread, "tracing", lambda: counted)
-        if counted and not stop:
-            estimate(counted[0])
-        wait(thread, "compiling", lambda: False)
-    finally:
-        threading.stack_size(before)
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    wait(thread, "tracing", lambda: counted)
+    if counted and not stop:
+        estimate(counted[0])
+    wait(thread, "compiling", lambda: False)
     if stop:
         raise Stopped(f"stopped while compiling; to begin: vsr evolve {path} --resume")
     if isinstance(result[0], BaseException):
