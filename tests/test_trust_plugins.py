@@ -309,11 +309,11 @@ def test_code_that_ends_the_program_is_told(tmp_path, monkeypatch):
 
 
 EMPTY = [
-    ["evolve", "quickstart", "--out", ""], ["evolve", ""], ["evolve", "quickstart", "--coordinator", " "],
+    ["evolve", "first_walker", "--out", ""], ["evolve", ""], ["evolve", "first_walker", "--coordinator", " "],
     ["play", "", "--out", "a.png"], ["play", "robot.yaml", "--out", ""], ["refine", "robot.yaml", "--plot", ""],
     ["refine", "robot.yaml", "--json", ""], ["report", "run", ""], ["report", "run", "--out", "\t"], ["plot", "run", "--out", ""],
-    ["compare", ""], ["watch", ""], ["check", ""], ["check", "quickstart", "--set", ""], ["simulate", "robot.yaml", "--out", ""],
-    ["sweep", "quickstart", "--out", "", "--sweep", "optimizer.population_size=1,2"], ["sweep", "quickstart", "--sweep", ""],
+    ["compare", ""], ["watch", ""], ["check", ""], ["check", "first_walker", "--set", ""], ["simulate", "robot.yaml", "--out", ""],
+    ["sweep", "first_walker", "--out", "", "--sweep", "optimizer.population_size=1,2"], ["sweep", "first_walker", "--sweep", ""],
     ["reproduce", "body", "--out", ""], ["reproduce", "body", "--copy", ""], ["reproduce", ""], ["list", ""], ["list", "--plugin", ""],
     ["bench", "2d", "--json", ""], ["validate", "--plots", ""], ["validate", "--reference", ""], ["train", "bulldozing", "--out", ""],
     ["reach", ""], ["reach", "x.yaml", "--json", ""],

@@ -187,14 +187,20 @@ def _command(section: str, name: str | None = None) -> Callable[[Callable[..., N
 
 
 @_command("Start", "list")
-def list_components(kind: Annotated[str | None, Argument()] = None, plugins: Plugins = ()) -> None:
+def list_components(
+    kind: Annotated[str | None, Argument()] = None,
+    plugins: Plugins = (),
+    everything: Annotated[
+        bool, Option("With configs: parts of studies and further experiments, too.", "--all")
+    ] = False,
+) -> None:
     """List every component with its parameters.
 
     A KIND lists only that kind; `configs` lists the shipped files.
     """
     from vsr.experiments.terminal import show_catalog
 
-    show_catalog(kind, plugins)
+    show_catalog(kind, plugins, everything=everything)
 
 
 @_command("Start")
@@ -525,7 +531,7 @@ def schema(
     """Print the JSON schema of files, for editors."""
     import json
 
-    from vsr.experiments.catalog import schema as work
+    from vsr.experiments.catalog import schema_for_editors as work
     from vsr.experiments.config.plugins import import_plugins
 
     import_plugins(plugins)
