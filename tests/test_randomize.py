@@ -179,3 +179,21 @@ def test_the_shipped_example_varies_everything():
     assert (options.resample, options.aggregate, 1 + len(options.terrains)) == ("every_generation", "worst", 4)
     assert EvaluationOptions(trials=1, refine=None).summary == ""
     assert options.cost(40) == 40 * 4 + 2 * 3 * 4
+
+
+def test_by_default_luck_and_large_steps_do_not_win():
+    """Three trials, leaders re-checked; as many trials as there are grounds; no re-check where it cannot be."""
+    default = of_text("").evaluation
+    assert (default.trials, default.aggregate) == (3, "median")
+    assert default.refine is not None
+    assert (default.refine.factor, default.refine.top, default.refine.trials) == (4, 0.05, 3)
+    assert default.cost(40) == 40 * 3 + 2 * 3 * 4
+    many = of_text("evaluation: {terrains: [flat, hilly, uphill]}\n").evaluation
+    assert (many.trials, many.refine.trials) == (4, 4)
+    few = of_text("evaluation: {terrains: [hilly], refine: {factor: 2}}\n").evaluation
+    assert (few.trials, few.refine.factor, few.refine.trials) == (3, 2, 3)
+    assert of_text("evaluation: {refine: null}\n").evaluation.refine is None
+    fixed = "robot: {body: {shape: hv, engine: evogym}, controller: sine}\n"
+    assert parse_experiment(fixed).evaluation.refine is None
+    with pytest.raises(ConfigError, match=r"evaluation.refine: evogym masses have substeps of one length only"):
+        parse_experiment(fixed + "evaluation: {refine: {factor: 2}}\n")

@@ -121,7 +121,6 @@ def test_a_run_of_a_shipped_file_goes_where_that_of_a_file_would(elsewhere):
     experiment, path = read_options(EvolveOptions(config="robust"))
     assert str(path) == "runs/robust"
     shutil.copy(CONFIGS / "examples" / "07_robust.yaml", "own.yaml")
-    shutil.copy(CONFIGS / "examples" / "01_first_walker.yaml", ".")  # which it extends
     assert read_options(EvolveOptions(config="own.yaml"))[0] == experiment
     assert source_of(find_config("robust", EXPERIMENT)) == "07_robust, shipped with vsr"
     assert source_of(find_config("own", EXPERIMENT)) == "own.yaml"

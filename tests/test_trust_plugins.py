@@ -286,7 +286,7 @@ def test_a_plugin_that_ends_or_fails_is_told(tmp_path, code, wanted):
     file.write_text(TINY + "plugins: [faulty_plugin]\n")
     result = vsr("evolve", file, "--out", tmp_path / "run")
     assert result.exit_code == 2
-    assert result.output.startswith(f"{file}:8: plugins.0: plugin 'faulty_plugin' {wanted}")
+    assert result.output.startswith(f"{file}:9: plugins.0: plugin 'faulty_plugin' {wanted}")
     assert not (tmp_path / "run").exists()
     result = vsr("list", "--plugin", "faulty_plugin")  # looked for in the current folder
     assert result.exit_code == 2
