@@ -71,17 +71,17 @@ def test_simulate_draws(vsr, short, tmp_path, suffix):
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["short.yaml", target.name])
 
 
-@pytest.mark.parametrize("name", ["listing1", "worm", "biped", "tripod"])
+@pytest.mark.parametrize("name", ["two_layer_worm", "worm", "biped", "tripod"])
 def test_examples_are_shipped(name):
-    assert (ROOT / "vsr" / "configs" / f"{name}.yaml").exists()
+    assert (ROOT / "vsr" / "configs" / "robots" / f"{name}.yaml").exists()
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["simulate", "nowhere.yaml"], "nowhere.yaml: there is no such file"),
-        (["simulate", "configs/worm.yaml", "--out", "x.jpg"], "should end in .gif or .png"),
-        (["simulate", "configs/worm.yaml", "--out", "no/such/x.gif"], "there is no folder"),
+        (["simulate", "configs/robots/worm.yaml", "--out", "x.jpg"], "should end in .gif or .png"),
+        (["simulate", "configs/robots/worm.yaml", "--out", "no/such/x.gif"], "there is no folder"),
         (["validate", "--reference", "nowhere"], "nowhere: there is no such folder"),
         (["validate", "--reference", "configs"], "configs: no reference data found"),
         (["validate", "--json", "no/such/file.json"], "there is no folder"),
@@ -131,7 +131,12 @@ def test_a_faulty_file_exits_with_2(vsr, tmp_path):
 @pytest.mark.parametrize("command", ["check", "evolve"])
 def test_an_implementation_that_cannot_run_here_is_refused(vsr, monkeypatch, tmp_path, command):
     monkeypatch.chdir(tmp_path)
-    result = vsr(command, str(ROOT / "vsr" / "configs" / "quickstart.yaml"), "--set", "physics.implementation=fused")
+    result = vsr(
+        command,
+        str(ROOT / "vsr" / "configs" / "examples" / "01_first_walker.yaml"),
+        "--set",
+        "physics.implementation=fused",
+    )
     assert result.exit_code == 2
     assert result.output.startswith("physics.implementation: 'fused' cannot run here: it needs an NVIDIA GPU")
     assert not list(tmp_path.iterdir())

@@ -44,6 +44,7 @@ robot:
   body: {type: gaussian_mixture, grid: [2, 2], materials: {a: {}, b: {}}}
   controller: {type: mlp, sensors: [{quantity: area_ratio}], hidden: [9]}
 task: {duration: 0.4, placement: {clearance: 0.0}}
+evaluation: {trials: 1, refine: null}
 optimizer: {population_size: 7, tournament_size: 2}
 generations: 4
 seeds: 3
@@ -843,7 +844,8 @@ def climber(tmp_path, monkeypatch):
     file = tmp_path / "climb.yaml"
     file.write_text(
         "plugins: [climber]\nrobot: {body: {shape: aa}, controller: sine}\noptimizer: {type: climber}\n"
-        "task: {duration: 0.3, placement: {clearance: 0.0}}\ngenerations: 5\nseeds: 2\n"
+        "task: {duration: 0.3, placement: {clearance: 0.0}}\nevaluation: {trials: 1, refine: null}\n"
+        "generations: 5\nseeds: 2\n"
     )
     yield file
     OPTIMIZERS.pop("climber", None)

@@ -207,7 +207,7 @@ def test_a_folder_is_passed_on_without_its_parts(table, tmp_path):
         (["small.yaml", "--out", "other"], "this is no landscape's folder; give another --out"),
         (["gone.npz"], "there is no such file"),
         (["small_bodis"], "did you mean 'small_bodies', which is shipped?"),
-        (["quickstart"], "quickstart is for vsr evolve"),
+        (["first_walker"], "first_walker is for vsr evolve"),
     ],
 )
 def test_wrong_words_are_helped(table, monkeypatch, arguments, message):

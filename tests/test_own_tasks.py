@@ -119,6 +119,7 @@ def test_evogym_masses_refuse_tasks_with_our_things():
 FRESH = {
     "robot": {"body": {"shape": ["aa"]}, "controller": "sine"},
     "task": {"type": "fresh_ground", "duration": 1.0, "roughness": 2.0},
+    "evaluation": {"trials": 1, "refine": None},
     "optimizer": {"population_size": 4},
     "generations": 2,
 }

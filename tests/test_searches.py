@@ -20,6 +20,7 @@ from vsr.experiments.storage.runs import read_run
 
 ELITES = """
 robot: {body: {type: material_grid, grid: [2, 2]}, controller: sine}
+evaluation: {trials: 1, refine: null}
 optimizer:
   type: map_elites
   population_size: 6
@@ -33,6 +34,7 @@ seeds: 2
 """
 FRONT = """
 robot: {body: {shape: aa}, controller: sine}
+evaluation: {trials: 1, refine: null}
 optimizer: {type: nsga2, population_size: 6, objectives: [{measure: average_height}], reference: [-1.0, 10.0]}
 generations: 3
 seeds: 2

@@ -20,13 +20,14 @@ from vsr.evidence.reproduce.tables import curves
 from vsr.experiments.check import check_file
 from vsr.experiments.claims import CLAIMS, Above, Gain, GainsMore, MetricAbove, Result, Wider
 from vsr.experiments.config import load_experiment
+from vsr.experiments.shipped import STUDY, shipped_files
 from vsr.experiments.storage.files import write_checked_json
 from vsr.experiments.storage.runs import read_run
 from vsr.experiments.study import SHIPPED, find_studies, load_study
 from vsr.sensors import Sensor
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
-STUDIES = sorted(SHIPPED.glob("*.yaml"))
+STUDIES = [file.path for file in shipped_files() if file.kind == STUDY]
 GENES = {
     "5x5": 80, "10x10": 80, "evolution": 44, "development": 132,
     "worm_phases": 4, "biped_phases": 6, "tripod_phases": 8,
@@ -43,9 +44,9 @@ def vsr():
 
 
 # Many experiments to trace, or three beds of sand.
-SLOW = ("body", "devo", "control", "sensing", "sand", "archives", "together")
+SLOW = ("body", "devo", "control", "sensing", "grounds", "archives", "together")
 assert {*SLOW} <= {path.stem for path in STUDIES}
-OUR_OWN = ("sand", "archives", "together")
+OUR_OWN = ("grounds", "archives", "together")
 """Of which no paper says how much to compute."""
 
 
@@ -113,6 +114,7 @@ def test_smoke_of_the_body_study(vsr, tmp_path):
 OWN_EXPERIMENT = """
 robot: {body: {shape: aa}, controller: sine}
 task: {duration: 0.6, placement: {clearance: 0.0}}
+evaluation: {trials: 1, refine: null}
 optimizer: {population_size: 6, tournament_size: 2}
 generations: 3
 seeds: SEEDS

@@ -175,6 +175,7 @@ robot:
     materials: {a: {}, b: {actuation: force, max_force: 1.0e+12}}
   controller: {type: sine_by_material, drives: {a: {frequency: 1.0}, b: {frequency: 2.0}}}
 task: {duration: 0.5, placement: {clearance: 0.0}}
+evaluation: {trials: 1, refine: null}
 optimizer: {population_size: 16, tournament_size: 2}
 generations: 3
 """

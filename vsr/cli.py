@@ -243,7 +243,13 @@ def new(
 
 
 @_command("Start", "list")
-def list_components(kind: Annotated[str | None, Argument()] = None, plugins: Plugins = ()) -> None:
+def list_components(
+    kind: Annotated[str | None, Argument()] = None,
+    plugins: Plugins = (),
+    everything: Annotated[
+        bool, Option("With configs: parts of studies and further experiments, too.", "--all")
+    ] = False,
+) -> None:
     """List shipped files and components.
 
     Without KIND it lists the kinds and the names in each; a KIND lists its components with their parameters, and
@@ -251,7 +257,7 @@ def list_components(kind: Annotated[str | None, Argument()] = None, plugins: Plu
     """
     from vsr.experiments.terminal import show_catalog
 
-    show_catalog(kind, plugins)
+    show_catalog(kind, plugins, everything=everything)
 
 
 @_command("Start")
@@ -626,7 +632,7 @@ def schema(
     """Print the JSON schema of files, for editors."""
     import json
 
-    from vsr.experiments.catalog import schema as work
+    from vsr.experiments.catalog import schema_for_editors as work
     from vsr.experiments.config.plugins import import_plugins
 
     import_plugins(plugins)

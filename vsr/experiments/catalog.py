@@ -14,6 +14,7 @@ from vsr.controllers import CONTROLLERS, Hardware
 from vsr.evo import OPTIMIZERS
 from vsr.experiments.claims import CLAIMS
 from vsr.experiments.config import EVOLVED
+from vsr.experiments.config.yaml import EXTENDS
 from vsr.experiments.descriptors import DESCRIPTORS
 from vsr.experiments.docstrings import DescribedSchema, field_descriptions
 from vsr.experiments.encodings import BODIES
@@ -87,7 +88,7 @@ def _known(kind: str) -> dict[str, Any]:
 
 
 def schema(file: str) -> dict[str, Any]:
-    """The JSON schema of a kind of file, for editors."""
+    """The JSON schema of a kind of file that extends no other."""
     fields = FILES[file].model_json_schema(schema_generator=DescribedSchema)
     described = {"$schema": "https://json-schema.org/draft/2020-12/schema", **fields}
     if file == "scene":  # what runs write beside it
@@ -96,6 +97,16 @@ def schema(file: str) -> dict[str, Any]:
             "description": "How a robot evolved, for vsr verify",
         }
     return described
+
+
+def schema_for_editors(file: str) -> dict[str, Any]:
+    """The JSON schema of a kind of file; one that extends another may have any part of it."""
+    whole = schema(file)
+    shared = {name: whole.pop(name) for name in ("$schema", "$defs") if name in whole}
+    other = {"type": "string", "description": "Another file, or the name of a shipped one, that this one changes"}
+    parts = {EXTENDS: other, **dict.fromkeys(whole["properties"], True)}
+    extending = {"type": "object", "properties": parts, "additionalProperties": False}
+    return {**shared, "if": {"required": [EXTENDS]}, "then": extending, "else": whole}
 
 
 def _component(name: str, what: type[BaseModel] | Callable) -> Component:

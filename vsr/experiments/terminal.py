@@ -124,7 +124,7 @@ def _show_columns(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]
     console_for_tables().print(table)
 
 
-def show_catalog(kind: str | None, plugins: Sequence[str]) -> None:
+def show_catalog(kind: str | None, plugins: Sequence[str], *, everything: bool = False) -> None:
     """Components of a kind, each with a line of help and its parameters; the shipped files; or the names of all."""
     from vsr.experiments import catalog
     from vsr.experiments.config.plugins import import_plugins
@@ -133,7 +133,7 @@ def show_catalog(kind: str | None, plugins: Sequence[str]) -> None:
 
     import_plugins(plugins)
     if kind == CONFIGS:
-        return show_configs()
+        return show_configs(everything)
     if kind is not None and kind not in catalog.KINDS:
         raise UserError(f"there is no kind '{kind}'{suggest(kind, [*catalog.KINDS, CONFIGS])}")
     console = console_for_tables()
@@ -154,14 +154,21 @@ def show_catalog(kind: str | None, plugins: Sequence[str]) -> None:
             console.print(table, highlight=False)
 
 
-def show_configs() -> None:
+def show_configs(everything: bool) -> None:
     """Shipped files by command, each with what it describes; any of the commands takes the name instead of a file."""
     console = console_for_tables()
     files = shipped_files()
+    shown = [file for file in files if everything or not file.is_part]
     for kind, commands in USE.items():
-        console.print(f"\n[bold]{commands}[/bold]", highlight=False)
         table = Table(box=None, show_header=False)
-        for file in files:
+        for file in shown:
             if file.kind == kind:
                 table.add_row(f"  [cyan]{file.name}[/cyan]", escape(file.about))
-        console.print(table, highlight=False)
+        if table.row_count:
+            console.print(f"\n[bold]{commands}[/bold]", highlight=False)
+            console.print(table, highlight=False)
+    if len(shown) < len(files):
+        console.print(
+            f"\n{len(files) - len(shown)} more, parts of studies and further experiments: vsr list {CONFIGS} --all",
+            highlight=False,
+        )

@@ -36,7 +36,9 @@ def check(document: Document, kind: type[Described]) -> Described:
         described = kind.model_validate(document.data)
     except ValidationError as error:
         problems += _all_problems(document, kind, error)
-        raise ConfigError(sorted(problems, key=lambda problem: problem.line or 0)) from None
+        others = list(dict.fromkeys(document.origins.values()))  # files that this one extends: their faults come last
+        order = {file: number for number, file in enumerate(others, 1)}
+        raise ConfigError(sorted(problems, key=lambda fault: (order.get(fault.file, 0), fault.line or 0))) from None
     if problems:
         raise ConfigError(problems)
     return described

@@ -25,7 +25,7 @@ from vsr.experiments.config.check import check, part_reader
 from vsr.experiments.config.overrides import override
 from vsr.experiments.config.plugins import load_plugins, missing_plugins, require_plugins
 from vsr.experiments.config.problems import ConfigError, Problem
-from vsr.experiments.config.yaml import Document, dump_plain, parse_yaml, read_yaml
+from vsr.experiments.config.yaml import Document, dump_plain, extended, parse_yaml, read_yaml
 from vsr.experiments.encodings import CONTROLLERS as EVOLVED_CONTROLLERS
 from vsr.experiments.experiment import Experiment
 from vsr.scene import Scene
@@ -80,14 +80,14 @@ def load(path: str | Path, settings: Sequence[str] = (), *, run_plugins: bool = 
 
 def parse_scene(text: str, file: str = "<text>", *, run_plugins: bool = False) -> Scene:
     """The scene in a text; file: beside which plugins are."""
-    return _described(parse_yaml(text, file), Scene, run_plugins)
+    return _described(extended(parse_yaml(text, file)), Scene, run_plugins)
 
 
 def parse_experiment(
     text: str, file: str = "<text>", settings: Sequence[str] = (), *, run_plugins: bool = False
 ) -> Experiment:
     """The experiment in a text, with values set over the text's; file: beside which plugins are."""
-    document = parse_yaml(text, file)
+    document = extended(parse_yaml(text, file))
     override(document, settings)
     return _described(document, Experiment, run_plugins)
 

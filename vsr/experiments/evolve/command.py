@@ -40,7 +40,7 @@ from vsr.experiments.memory import explain_out_of_memory, memory_lines, needs_of
 from vsr.experiments.options import EvolveOptions, RunOptions
 from vsr.experiments.ranks import middle
 from vsr.experiments.run_time import Operations, seconds_of, time_lines
-from vsr.experiments.shipped import EXPERIMENT, find_config, source_of
+from vsr.experiments.shipped import EXPERIMENT, find_config, run_name, source_of
 from vsr.experiments.stopping import EXIT_CODE, exit_if_interrupted, graceful_shutdown, on_interrupt
 from vsr.experiments.storage.provenance import describe_session, differences
 from vsr.experiments.storage.run_folder import RunFolder, RunStatus, check_run, is_free, is_run
@@ -127,7 +127,7 @@ def read_options(options: EvolveOptions) -> tuple[Experiment, Path]:
     """The experiment with everything written out, and where its run goes; all that can be wrong is reported here."""
     given = _given(options)
     experiment = with_registered(_experiment(options).resolved())
-    path = Path(options.out) if options.out else given if is_run(given) else Path("runs") / given.stem
+    path = Path(options.out) if options.out else given if is_run(given) else Path("runs") / run_name(given)
     require_free(path, experiment, options.resume)
     return experiment, path
 
