@@ -5,7 +5,7 @@ RUN := $(VENV)/bin
 
 OLDEST := .venv-oldest
 
-.PHONY: demo test test-slow test-full test-oldest faults lint clean
+.PHONY: demo gallery test test-slow test-full test-oldest faults lint clean
 
 INSTALL := $(RUN)/python -m pip install --quiet --disable-pip-version-check
 
@@ -23,6 +23,10 @@ demo: $(VENV)/.ready  # a robot learns to walk; the report shows it in motion
 	rm -rf out/first_walker
 	$(RUN)/vsr evolve first_walker --out out/first_walker
 	$(RUN)/python -c "import webbrowser; webbrowser.open('file://$(CURDIR)/out/first_walker/report.html')"
+
+gallery: $(VENV)/.ready  # films of robots on one page that needs no network, and the banner of the README
+	mkdir -p out
+	$(RUN)/python -m vsr.evidence.gallery docs/gallery/gallery.yaml --page out/gallery.html --banner docs/banner.gif
 
 test: $(VENV)/.tools
 	$(RUN)/ruff check .

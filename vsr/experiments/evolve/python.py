@@ -212,7 +212,7 @@ def evaluate(
     *,
     trials: int = 1,
     device: str | None = None,
-    on_episodes: Callable[[int], object] | None = None,
+    on_episodes: Callable[[int], None] | None = None,
 ) -> Measured:
     """Simulate many robots in their scenes, all whose grids and worlds are alike in one batch.
 
