@@ -49,7 +49,7 @@ def test_lives_last_a_while(vsr, command, seconds):
 
 def test_simulate_as_json(vsr, short):
     result = vsr("simulate", short, "--json")
-    reported = json.loads(result.output)
+    reported = json.loads(result.stdout)
     assert set(reported["measures"]) == {
         "travel_velocity",
         "relative_velocity",

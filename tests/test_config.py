@@ -475,7 +475,7 @@ def test_a_plugin_that_fails_is_told(plugin):
 def test_the_schema_accepts_shipped_files_and_refuses_misspelt_ones(path):
     kind = "scene" if path in SCENE_FILES else "experiment"
     result = CliRunner().invoke(cli.main, ["schema", kind])
-    schema = Draft202012Validator(json.loads(result.output))
+    schema = Draft202012Validator(json.loads(result.stdout))
     data = read_yaml(path).data
     assert list(schema.iter_errors(data)) == []
     assert list(schema.iter_errors({**data, "tusk": {}}))
@@ -484,7 +484,7 @@ def test_the_schema_accepts_shipped_files_and_refuses_misspelt_ones(path):
 
 
 def test_the_schema_accepts_what_people_write():
-    schema = Draft202012Validator(json.loads(CliRunner().invoke(cli.main, ["schema"]).output))
+    schema = Draft202012Validator(json.loads(CliRunner().invoke(cli.main, ["schema"]).stdout))
     for text in ("seeds: 10", "seeds: [3, 5]", "optimizer: random_search", "optimizer: {type: random_search}", "optimizer: {population_size: 9}",
                  "fitness: average_height", "physics: {time_step: 1/60}", "world: {terrain: {height: 1, type: hilly}}"):  # fmt: skip
         assert list(schema.iter_errors(parse_yaml(EXPERIMENT + text).data)) == [], text

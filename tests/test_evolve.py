@@ -647,7 +647,7 @@ def test_compare_tests_ranks(vsr, tmp_path):
     high = write_run(tmp_path / "high", [6, 7, 8, 9, 10])
     low = write_run(tmp_path / "low", [1, 2, 3, 4, 5])
     mixed = write_run(tmp_path / "mixed", [5.5, 2.5, 8.5, 0.5, 9.5])
-    reported = json.loads(vsr("compare", high, low, mixed, "--json").output)
+    reported = json.loads(vsr("compare", high, low, mixed, "--json").stdout)
     first = reported["pairs"][0]
     assert first["p"] == pytest.approx(2 / 252)
     assert first["p_holm"] == pytest.approx(6 / 252)
@@ -657,9 +657,9 @@ def test_compare_tests_ranks(vsr, tmp_path):
     assert reported["rows"][0]["first"] == 4
     assert "0.0079" in vsr("compare", high, low).output
     one = write_run(tmp_path / "one", [1])
-    assert json.loads(vsr("compare", high, one, "--json").output)["pairs"][0]["p"] is None
+    assert json.loads(vsr("compare", high, one, "--json").stdout)["pairs"][0]["p"] is None
     half = write_run(tmp_path / "half", [20, 30, None, None, None])
-    reported = json.loads(vsr("compare", low, half, "--json").output)
+    reported = json.loads(vsr("compare", low, half, "--json").stdout)
     assert reported["rows"][1] == {"run": "half", "seeds": 5, "failed": 3, "generations": 2, "first": None,
                                    "final": None, "worse": None, "better": 20.0}  # fmt: skip
     assert reported["pairs"][0]["effect"] == pytest.approx(0.6)

@@ -150,7 +150,7 @@ def test_a_robot_is_measured_on_the_held_out_set(tmp_path):
     file.write_text("robot: {body: {shape: [aa]}}\ntask: {type: fresh_ground, duration: 1.0, level: 0, roughness: 3}\n")
     said = CliRunner().invoke(cli.main, ["simulate", str(file), "--held-out", "2", "--json"])
     assert said.exit_code == 0, said.output
-    heights = json.loads(said.output)["average_height"]
+    heights = json.loads(said.stdout)["average_height"]
     assert len(heights) == 2
     assert heights[0] != heights[1]
     file.write_text("robot: {body: {shape: [aa]}}\n")

@@ -223,8 +223,11 @@ class _Writer:
             return values
         if name in _REDUCTIONS:
             return [self.reduced(equation, values[0])]
-        # A single entry may go to every lane.
-        single = [self.has_lanes(out) and atom.aval.shape[-1:] == (1,) for atom in equation.invars]
+        # A single entry may go to every lane, unless it is one of lanes itself.
+        single = [
+            self.has_lanes(out) and atom.aval.shape[-1:] == (1,) and not self.has_lanes(atom.aval)
+            for atom in equation.invars
+        ]
         values = [value[..., 0, :] if alone else value for value, alone in zip(values, single, strict=True)]
         found = self.each(out, _expression(equation), *values)
         if any(name in self.of_warp for value in values for name in value.flat):
@@ -445,8 +448,10 @@ class _Writer:
             self.assign(names, self.closed(parameters["body_jaxpr"], [*values[first:second], *names]))
 
         self.touch_all(parameters["cond_jaxpr"], parameters["body_jaxpr"])
+        before = set(self.touched)
         self.line("#pragma unroll 1")
         self.block("while (true)", turn)
+        self.touched |= before  # there may have been no turn
         return names
 
     def choose(self, equation: Any, values: list[Names]) -> list[Names]:

@@ -56,6 +56,8 @@ SECONDS_OF_PATIENCE = 30.0
 """How long a generation may take, after the first, before a message reports that it is at work."""
 LOOK_AGAIN = 0.01
 """How often the host looks whether a generation is done or the user asked to stop [s]."""
+COMPILER_STACK = 2**26
+"""Of threads that compile [bytes]: LLVM goes deep into long programs, and eight times less has been too little."""
 
 
 def all_settings(options: RunOptions) -> list[str]:
@@ -306,12 +308,16 @@ def _compile(experiment: Experiment, path: Path, stop: list[int], leader: Leader
         except BaseException as error:  # to be raised where someone waits for it
             result.append(error)
 
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    while thread.is_alive():
-        thread.join(LOOK_AGAIN)
-        if stop and not leader:  # others compile too, and only listen when they are done
-            break
+    before = threading.stack_size(COMPILER_STACK)
+    try:
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        while thread.is_alive():
+            thread.join(LOOK_AGAIN)
+            if stop and not leader:  # others compile too, and only listen when they are done
+                break
+    finally:
+        threading.stack_size(before)
     if stop:
         raise Stopped(f"stopped while compiling; to begin: vsr evolve {path} --resume")
     if isinstance(result[0], BaseException):

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -29,11 +29,13 @@ from vsr.experiments.encodings.base import BodyEncoding
 from vsr.experiments.encodings.bodies import in_the_corner
 from vsr.experiments.evolve.fitness import (
     UNDISTURBED,
+    confirm_leaders,
     depends_on_generation,
-    evaluate_all,
+    evaluate_once,
     evaluation_of,
     search_measures,
 )
+from vsr.experiments.evolve.stored_programs import Programs, programs_of
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.hosts import broadcast, detect_peer_loss
 from vsr.experiments.memory import memory_limit
@@ -136,7 +138,10 @@ def _key_shape() -> Any:
 
 def compile_evolution(experiment: Experiment) -> Evolution:
     """The compiled search."""
-    compiled = _compile(experiment, memory_limit())
+    limit = memory_limit()
+
+    programs, at_once = programs_of(experiment, limit, lambda: _compile(experiment, limit))
+    compiled = _Compiled(*programs, at_once=at_once)
     everywhere, home = _everywhere(), jax.devices()[0]
 
     def evaluation(*asked: Any) -> tuple[Evaluation, ...]:
@@ -147,7 +152,8 @@ def compile_evolution(experiment: Experiment) -> Evolution:
 
 def compile_led_evolution(experiment: Experiment, limit: float) -> Evolution:
     """For process 0 of several: it searches, all of them evaluate; limit: memory of each device [bytes]."""
-    compiled = _compile(experiment, limit)
+    programs, at_once = _compile(experiment, limit)
+    compiled = _Compiled(*programs, at_once=at_once)
 
     def evaluation(*asked: Any) -> tuple[Evaluation, ...]:
         everywhere = broadcast(asked)
@@ -159,26 +165,29 @@ def compile_led_evolution(experiment: Experiment, limit: float) -> Evolution:
 
 def compile_led_evaluation(experiment: Experiment, limit: float) -> Callable[[], None]:
     """For the other processes: their part of one evaluation that process 0 has begun."""
-    evaluate, _ = _compile_evaluation(experiment, limit)
+    looks, _ = _compile_evaluation(experiment, limit)
     asked = asked_genes(experiment), *when_shapes(experiment)
     nothing = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), asked)
 
     def take_part() -> None:
         everywhere = broadcast(nothing)
         with detect_peer_loss():
-            jax.block_until_ready(evaluate(*everywhere))
+            jax.block_until_ready(_looked(*looks)(*everywhere))
 
     return take_part
 
 
-class _Compiled(NamedTuple):
-    """Programs of an experiment."""
+class _Compiled:
+    """Programs of an experiment; looks: to evaluate, and to look again at leaders if that is asked for."""
 
-    start: Any
-    ask: Any
-    tell: Any
-    evaluate: Any
-    at_once: int
+    def __init__(self, start: Any, ask: Any, tell: Any, *looks: Any, at_once: int) -> None:
+        self.start, self.ask, self.tell, self.at_once = start, ask, tell, at_once
+        self.evaluate = _looked(*looks)
+
+
+def _looked(first: Any, second: Any = None) -> Callable[..., tuple[Evaluation, ...]]:
+    """Both programs as one function of genes and, where it matters, seeds and generations."""
+    return first if second is None else lambda genes, *when: second(genes, first(genes, *when), *when)
 
 
 def _evolution(experiment: Experiment, compiled: _Compiled, evaluation: Callable[..., Any]) -> Evolution:
@@ -200,16 +209,15 @@ def _evolution(experiment: Experiment, compiled: _Compiled, evaluation: Callable
     return Evolution(begin, step, compiled.at_once, evaluation)
 
 
-def _compile(experiment: Experiment, limit: float) -> _Compiled:
-    """All programs; limit: memory of each device [bytes]."""
+def _compile(experiment: Experiment, limit: float) -> Programs:
+    """To start, ask, tell and look, and how many robots are simulated at once; limit: memory of each device [bytes]."""
     lowered = _lowered_search(experiment)
     with ThreadPoolExecutor() as threads:
         options = {"xla_backend_optimization_level": 1} if jax.default_backend() == "cpu" else {}
         # They run for a moment in a generation: a quarter of the time to compile is worth more than their speed.
         small = [threads.submit(program.compile, compiler_options=options) for program in lowered]
-        evaluate, at_once = _compile_evaluation(experiment, limit)
-        start, ask, tell = (one.result() for one in small)
-        return _Compiled(start, ask, tell, evaluate, at_once)
+        looks, at_once = _compile_evaluation(experiment, limit)
+        return [*(one.result() for one in small), *looks], at_once
 
 
 def _lowered_search(experiment: Experiment) -> list[Any]:
@@ -238,18 +246,33 @@ def program_digest(experiment: Experiment) -> str:
     return digest.hexdigest()
 
 
-def _compile_evaluation(experiment: Experiment, limit: float) -> tuple[Any, int]:
-    """The program to evaluate, and how many robots run at once.
+def _compile_evaluation(experiment: Experiment, limit: float) -> Programs:
+    """The programs to evaluate and to look again, and how many robots run at once.
 
-    If the robots of a device together need too much memory, they are simulated in parts.
+    If the robots of a device together need too much memory, they are simulated in parts. The second look at leaders is
+    a program of its own, so that both are compiled side by side.
     """
-    asked = asked_genes(experiment), *when_shapes(experiment)
+    genes, when, most = asked_genes(experiment), when_shapes(experiment), most_at_once(experiment)
 
-    def compile_for(at_once: int) -> Any:
-        whole = partial(evaluate_all, experiment, at_once)
-        return jax.jit(whole, in_shardings=_everywhere(), out_shardings=_everywhere()).lower(*asked).compile()
+    def lowered(look: Callable[..., Any], at_once: int, *asked: Any) -> Any:
+        program = jax.jit(partial(look, experiment, at_once), in_shardings=_everywhere(), out_shardings=_everywhere())
+        return program.lower(*asked)
 
-    return within_memory(compile_for, most_at_once(experiment), limit)
+    def compile_first(at_once: int) -> Any:
+        return lowered(evaluate_once, at_once, genes, *when).compile()
+
+    if experiment.evaluation.refine is None:
+        evaluate, at_once = within_memory(compile_first, most, limit)
+        return [evaluate], at_once
+    with ThreadPoolExecutor(1) as threads:
+        begun = lowered(evaluate_once, most, genes, *when)
+        first = threads.submit(begun.compile)
+        asked = genes, begun.out_info, *when
+        confirm, _ = within_memory(lambda number: lowered(confirm_leaders, number, *asked).compile(), most, limit)
+        evaluate, at_once = within_memory(
+            lambda number: first.result() if number == most else compile_first(number), most, limit
+        )
+    return [evaluate, confirm], at_once
 
 
 def asked_genes(experiment: Experiment) -> tuple[Genes, ...]:
