@@ -12,6 +12,7 @@ import vsr
 from vsr.cli import main
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.evolve.python import register_fitness
+from vsr.experiments.storage.sources import sources_of
 from vsr.tasks import MEASURES
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
@@ -103,6 +104,9 @@ def test_fitness_may_be_a_function_of_measures(calm_run):
     assert "average_squared_control" in meta["python_fitness"]["source"]
     assert "plugins: []" in (calm_run.path / "config.yaml").read_text()
     assert (calm_run.path / "plugins" / "test_python.py").is_file()
+    own = sources_of(calm_run.experiment)
+    assert own.has_any  # so that no program is kept under the function's name
+    assert not own.unkept
 
 
 def test_a_run_without_its_function_says_what_is_missing(calm_run, forgotten):

@@ -335,7 +335,7 @@ def _note_compilation(folder: RunFolder, display: Display, seconds: float) -> No
     *before, now = meta["sessions"]
     now = {**now, "compile_seconds": round(seconds, 1)}
     own = sources_of(folder.experiment)
-    if own.files or own.unkept or own.fitness is not None:
+    if own.has_any:
         now["program"] = program_digest(folder.experiment)
         last = next((start for start in reversed(before) if "program" in start), now)
         function = [] if own.fitness is None else [f"'{folder.experiment.fitness.measure}'"]

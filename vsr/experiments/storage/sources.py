@@ -59,6 +59,11 @@ class Sources:
     """text of the function that the fitness is, where it is one in Python; empty where there is none to read"""
 
     @property
+    def has_any(self) -> bool:
+        """Whether what is computed depends on code of the user's own."""
+        return bool(self.files or self.unkept or self.fitness is not None)
+
+    @property
     def digests(self) -> dict[str, str]:
         """SHA-256 of every module's file."""
         return {name: hashlib.sha256(file.read_bytes()).hexdigest() for name, file in self.files.items()}
