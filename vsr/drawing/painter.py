@@ -29,7 +29,7 @@ SMALLER_STEPS = 2
 """How many times larger pictures are painted before they are reduced, which smooths edges."""
 LEFT, TOP, RIGHT, BOTTOM = 46, 26, 8, 36
 """Margins of a panel around the view [pixels]."""
-BARE = 0, 22, 0, 0
+BARE = 0, 22, 4, 0
 """The same, of one without axes."""
 FAINT = "#e4e4e4"
 WALL = "#0a2450"
