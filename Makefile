@@ -5,28 +5,39 @@ RUN := $(VENV)/bin
 
 OLDEST := .venv-oldest
 
-.PHONY: demo test test-slow test-full test-oldest faults lint clean
+.PHONY: demo gallery test test-slow test-full test-oldest faults lint clean
 
+INSTALL := $(RUN)/python -m pip install --quiet --disable-pip-version-check
+
+# What the program itself needs. Modules are compiled when they are first used, which is half of the installation.
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(RUN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test]"
+	$(INSTALL) --no-compile --editable .
 	touch $@
 
-demo: $(VENV)/.ready
+$(VENV)/.tools: $(VENV)/.ready
+	$(INSTALL) --editable ".[test]"
+	touch $@
+
+demo: $(VENV)/.ready  # a robot learns to walk; the report shows it in motion
 	rm -rf out/first_walker
 	$(RUN)/vsr evolve first_walker --out out/first_walker
-	$(RUN)/vsr simulate out/first_walker/best/seed-0.yaml --out out/first_walker/best.gif
+	$(RUN)/python -c "import webbrowser; webbrowser.open('file://$(CURDIR)/out/first_walker/report.html')"
 
-test: $(VENV)/.ready
+gallery: $(VENV)/.ready  # films of robots on one page that needs no network, and the banner of the README
+	mkdir -p out
+	$(RUN)/python -m vsr.evidence.gallery docs/gallery/gallery.yaml --page out/gallery.html --banner docs/banner.gif
+
+test: $(VENV)/.tools
 	$(RUN)/ruff check .
 	$(RUN)/pyright
 	$(RUN)/python -m pytest -n 2 --dist loadfile
 
-test-slow: $(VENV)/.ready  # what `make test` leaves to continuous integration
+test-slow: $(VENV)/.tools  # what `make test` leaves to continuous integration
 	$(RUN)/python -m pytest -n 2 --dist loadfile -m 'slow and not full'
 
-$(VENV)/.oracles: $(VENV)/.ready
-	$(RUN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test,oracles]"
+$(VENV)/.oracles: $(VENV)/.tools
+	$(INSTALL) --editable ".[test,oracles]"
 	touch $@
 
 test-full: $(VENV)/.oracles
@@ -34,7 +45,7 @@ test-full: $(VENV)/.oracles
 
 FAULTS ?= --minutes 5
 
-faults: $(VENV)/.ready  # a campaign of fault injection: docs/reliability.md
+faults: $(VENV)/.tools  # a campaign of fault injection: docs/reliability.md
 	mkdir -p out
 	$(RUN)/python -m pytest tests/faults/test_faults.py -m campaign --figures out/faults.json $(FAULTS)
 
@@ -47,7 +58,7 @@ $(OLDEST)/.ready: pyproject.toml
 test-oldest: $(OLDEST)/.ready  # with the oldest versions that pyproject.toml allows
 	$(OLDEST)/bin/python -m pytest -n 2 --dist loadfile
 
-lint: $(VENV)/.ready
+lint: $(VENV)/.tools
 	$(RUN)/ruff check .
 	$(RUN)/pyright
 

@@ -12,6 +12,9 @@ from moving import moving_robot
 from test_report import make_run
 
 from vsr.drawing.painter import Look
+from vsr.experiments.design.command import FIRST
+from vsr.experiments.design.documents import read
+from vsr.experiments.design.server import DesignServer
 from vsr.experiments.play.page import page as viewer
 from vsr.experiments.report import page as reports
 from vsr.experiments.report.command import write_report
@@ -388,3 +391,70 @@ def test_what_a_page_must_not_do_is_noticed(browser, tmp_path):
     page.errors.clear()
     with pytest.raises(AssertionError, match=r"spy\.png|NOT_RESOLVED"):
         page.check()
+
+
+# vsr design
+
+
+@pytest.fixture
+def board(browser):
+    """The designer, with robots that were never simulated; at the end, hold it against what pages may do."""
+
+    def simulate(source, seconds):
+        played.append(source.scene.robot.body.shape)
+        return moving_robot(source.name, squares=True, seconds=seconds)
+
+    played = []
+    with DesignServer(0, read(FIRST), simulate) as server:
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        page = browser.open(server.address, width=1200, height=900)
+        page.wait_for("document.querySelectorAll('.cell.full').length === 7")
+        yield page, played
+        page.check()
+        page.close()
+        server.shutdown()
+
+
+CELL = "[data-row='{}'][data-column='{}']"
+SETTLED = (
+    "!document.querySelector('#play').disabled && document.querySelector('#status').textContent.includes('simulated')"
+)
+
+
+def test_a_robot_is_drawn_played_refused_and_saved(board):
+    page, played = board
+    page.click(CELL.format(1, 2))  # with the mouse: a voxel where none was
+    page.drag(CELL.format(0, 0), (66.0, 0.0))  # from a voxel of the chosen material: erased along the way
+    page.press("ArrowDown", code=DOWN)
+    page.press("r", code=82)  # with keys: a stiff voxel below
+    page.click("#play")
+    page.wait_for(SETTLED)
+    assert played == [("..aaa", "r.a.a")]
+    assert page.run("document.querySelector('#robot iframe').src").endswith("robot.html?1")
+    page.wait_for(ROBOT_PLAYS)
+    page.click("#save")
+    page.wait_for("document.querySelector('#status').textContent.includes('vsr play robot.yaml')")
+    page.click("#save-experiment")
+    page.wait_for("document.querySelector('#status').textContent.includes('vsr evolve experiment.yaml')")
+    page.click("#clear")
+    page.click("#play")
+    page.wait_for("!document.querySelector('#problems').hidden")
+    assert "no voxel" in page.run("document.querySelector('#problems').textContent")
+    page.click("#undo")
+    assert page.run("document.querySelector('#problems').hidden")
+    assert page.run("document.querySelectorAll('.cell.full').length") == 6
+    assert len(played) == 1
+
+
+@pytest.mark.parametrize("width", [360, 1200])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_designer_fits_and_follows_the_colors_of_the_system(board, width, scheme):
+    page, _ = board
+    page.resize(width, 900)
+    page.prefer(scheme)
+    page.choose("#dimension", "3")
+    assert page.run("document.querySelector('#engine').value") == "points"
+    assert page.run("document.querySelectorAll('#level option').length") == 2
+    assert page.run("document.documentElement.scrollWidth <= innerWidth")
+    paper = page.run("getComputedStyle(document.body).backgroundColor")
+    assert (sum(int(part) for part in paper[4:-1].split(",")) > 384) == (scheme == "light")

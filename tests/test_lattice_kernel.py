@@ -180,8 +180,8 @@ def test_all_that_acts_from_outside(dimension):
 def test_ground_with_hills_on_record():
     """Steps of `record` are known only to the program, and so is how many of them lie between two samples.
 
-    Nodes in the ground are held or not by the last digit: where a GPU rounds otherwise than plain JAX, speeds may differ
-    by as much as those of a state that is 1e-7 away, 0.01 m/s. The ground changes them by 11 m/s.
+    Nodes in the ground are held or not by the last digit: where a GPU rounds otherwise than plain JAX, speeds may
+    differ by as much as those of a state that is 1e-7 away, 0.01 m/s. The ground changes them by 11 m/s.
     """
     lattice, bodies = uneven(2), (floor(2, 0.05, friction=0.7, restitution=0.3),)
     environment = Environment(bodies=bodies, terrain=Hilly().build(jnp.float32))

@@ -1,20 +1,29 @@
 """What notebooks show of robots, scenes, outcomes and runs; and that nothing there can break one."""
 
+import html
 import io
+import sys
+import types
+import webbrowser
 from dataclasses import replace
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from growing import add_generation, begin_run
+from growing import add_generation, begin_run, put_best
+from moving import moving_robot
 from PIL import Image
 
 import vsr
 from vsr.drawing.colors import MATERIALS
 from vsr.drawing.recording import at_rest, recording_of
 from vsr.episode import Trajectory, reset
+from vsr.experiments import notebook
 from vsr.experiments.config import parse_scene
+from vsr.experiments.evolve.display import Progress
+from vsr.experiments.play import recordings
 from vsr.experiments.plot.curves import curve_figure
 from vsr.experiments.storage.runs import read_run
 from vsr.physics.failure import Failure
@@ -126,3 +135,84 @@ def test_what_cannot_be_drawn_leaves_the_text(outcome, tmp_path):
     assert replace(outcome, measures=None)._repr_html_() is None
     unsound = vsr.Body.model_construct(shape=None)
     assert unsound._repr_png_() is unsound._repr_html_() is None
+
+
+# Players and live panels
+
+
+class Output:
+    """A place in a notebook."""
+
+    def __init__(self):
+        self.shown = []
+
+    def update(self, something):
+        self.shown.append(something._repr_html_())
+
+
+@pytest.fixture
+def kernel(monkeypatch):
+    """As in a notebook."""
+    fake = types.SimpleNamespace(get_ipython=lambda: types.SimpleNamespace(kernel=None))
+    monkeypatch.setitem(sys.modules, "IPython", fake)
+
+
+def test_an_outcome_is_played_inline(outcome, kernel, tmp_path):
+    player = outcome.show()
+    page = player.save(tmp_path / "robot.html").read_text()
+    assert page == player.html
+    assert 'id="robots"' in page
+    inline = player._repr_html_()
+    assert inline.startswith("<iframe srcdoc=")
+    assert html.unescape(inline.split('"')[1]) == page
+
+
+def test_without_a_notebook_a_player_opens_in_a_browser(outcome, monkeypatch):
+    opened = []
+    monkeypatch.setattr(webbrowser, "open", lambda address: opened.append(address) or True)
+    player = outcome.show()
+    (address,) = opened
+    assert Path(address.removeprefix("file://")).read_text() == player.html
+
+
+def test_robots_scenes_and_runs_are_shown_by_simulating_them(monkeypatch, kernel, tmp_path):
+    played = []
+
+    def record(source, seconds):
+        played.append((source.name, source.scene.robot, seconds))
+        return moving_robot(source.name, squares=True, seconds=1.0)
+
+    monkeypatch.setattr(recordings, "record_robot", record)
+    scene = parse_scene(PLANE)
+    scene.show()
+    scene.show(seconds=2)
+    scene.robot.show()
+    assert played == [("robot", scene.robot, 0.4), ("robot", scene.robot, 2), ("robot", scene.robot, 10.0)]
+    run = begin_run(tmp_path / "walk")
+    add_generation(run, 0)
+    put_best(run, 1, 4)
+    read_run(run).show(seconds=3)
+    assert played[-1][0] == "walk, the best"
+    assert played[-1][2] == 3
+
+
+def test_a_live_panel_shows_progress_the_curve_and_the_best_robot(monkeypatch, tmp_path):
+    monkeypatch.setattr(notebook, "play_scene", lambda scene, seconds, name: notebook.Player(name, f"moving {name}"))
+    run = begin_run(tmp_path / "walk")
+    add_generation(run, 0)
+    experiment = read_run(run).experiment
+    panel, robot = Output(), Output()
+    live = notebook.LivePanel(experiment, run, (panel, robot))
+    live.say("compiling <fast>")
+    assert "compiling &lt;fast&gt;" in panel.shown[-1]
+    for generation in range(2):
+        live.show(Progress(generation, np.array([0.1, 0.2 + generation]), np.array([0.0, 0.1]), 0, 0.5))
+    assert "<polyline" in panel.shown[-1]
+    assert "0.2 to 1.2" in panel.shown[-1]
+    assert "2 of 5" in panel.shown[-1]
+    assert not robot.shown  # best/ has none yet
+    put_best(run, 1, 4)
+    live.close()
+    live.close()
+    assert len(robot.shown) == 1  # and not again
+    assert "moving seed-1" in robot.shown[0]

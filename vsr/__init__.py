@@ -11,6 +11,7 @@ from vsr.display import provide
 __version__ = "0.1.0"
 
 provide("vsr.drawing.notebook")
+provide("vsr.experiments.notebook")
 
 _HOME = {
     "Body": "vsr.robot",
@@ -36,6 +37,7 @@ _HOME = {
     "simulate": "vsr.scene",
     "Experiment": "vsr.experiments.experiment",
     "evolve": "vsr.experiments.evolve.python",
+    "evaluate": "vsr.experiments.evolve.python",
     "load": "vsr.experiments.evolve.python",
     "make": "vsr.envs",
     "Flat": "vsr.terrain",

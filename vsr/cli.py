@@ -20,6 +20,7 @@ from vsr.experiments import stopping
 from vsr.experiments.options import (
     PICTURE,
     Argument,
+    DesignOptions,
     Device,
     EvaluateOptions,
     EvolveOptions,
@@ -279,6 +280,14 @@ def check(
     with busy("building and tracing"):
         found = check_file(config, settings, run_plugins=trust)
     show_pairs(f"{config}: valid", found)
+
+
+@_command("Start")
+def design(options: DesignOptions) -> None:
+    """Draw a robot on a local page and see it move."""
+    from vsr.experiments.design.command import design as work
+
+    work(options)
 
 
 @_command("Start")

@@ -14,9 +14,12 @@ from typing import Any
 Picture = Callable[[Any], bytes | None]
 Markup = Callable[[Any, bytes | None], str]
 """From an object and its picture, if it has one."""
+Film = Callable[[Any, float | None], Any]
+"""From an object and a time [s], by default its task's, to a player."""
 
 _PROVIDERS: list[str] = []
 _RENDERERS: dict[type, tuple[Picture, Markup]] = {}
+_FILMS: dict[type, Film] = {}
 _latest: list[tuple[weakref.ref, bytes | None]] = []
 """The object drawn last, and its picture: notebooks ask for it twice."""
 
@@ -32,6 +35,11 @@ def register(kind: type, *, png: Picture, html: Markup) -> None:
     _RENDERERS[kind] = png, html
 
 
+def register_film(kind: type, film: Film) -> None:
+    """Say how objects of a class are shown in motion."""
+    _FILMS[kind] = film
+
+
 class Displayed:
     """A base of what notebooks show as pictures."""
 
@@ -43,6 +51,24 @@ class Displayed:
     def _repr_html_(self) -> str | None:
         picture = self._repr_png_()
         return _attempt(lambda: _renderers(self)[1](self, picture))
+
+
+class Moving(Displayed):
+    """A base of what can be shown in motion."""
+
+    def show(self, seconds: float | None = None) -> Any:
+        """Simulate it and play it: inline in a notebook, elsewhere in a browser.
+
+        Args:
+            seconds: how long the episode is [s]; by default as long as its task.
+
+        Returns:
+            The player, with the page as `html`, and `save(file)`.
+        """
+        for module in _PROVIDERS:
+            import_module(module)
+        film = next(_FILMS[kind] for kind in type(self).__mro__ if kind in _FILMS)
+        return film(self, seconds).shown()
 
 
 def _renderers(described: Displayed) -> tuple[Picture, Markup]:

@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 
 from vsr.compute.implementation import chosen
 from vsr.controllers import Controller, knows_time_alone
-from vsr.display import Displayed
+from vsr.display import Moving
 from vsr.episode import Scenario, Trajectory, begin, record, rollout, scenario_of
 from vsr.physics.contact.system import STRIDE
 from vsr.physics.engine import ENGINES, AnyModel, assemble_body, stability_bound
@@ -175,7 +175,7 @@ def _check_objects(voxels: VoxelLike, world: World) -> list[tuple[tuple[str, ...
     return issues
 
 
-class Scene(Displayed, FileSpec):
+class Scene(Moving, FileSpec):
     """All that one simulation needs."""
 
     kind: Literal["scene"] = "scene"
@@ -223,7 +223,7 @@ class Scene(Displayed, FileSpec):
 
 
 @dataclass(frozen=True)
-class Outcome(Displayed):
+class Outcome(Moving):
     """What came of a simulation."""
 
     measures: dict[str, float]

@@ -29,6 +29,8 @@ SMALLER_STEPS = 2
 """How many times larger pictures are painted before they are reduced, which smooths edges."""
 LEFT, TOP, RIGHT, BOTTOM = 46, 26, 8, 36
 """Margins of a panel around the view [pixels]."""
+BARE = 0, 22, 4, 0
+"""The same, of one without axes."""
 FAINT = "#e4e4e4"
 WALL = "#0a2450"
 """Of the lines around chambers."""
@@ -63,14 +65,16 @@ class Painter:
         title: str,
         size: tuple[int, int] = (640, 420),
         timed: bool = True,
+        bare: bool = False,
         marks: Sequence[SensorMark] | None = None,
         grain_colors: Scale | None = None,
         fluid_colors: Scale | None = None,
     ):
         """ground: x and y of its line [m], in 3-D where y is 0; size: of the panel [pixels]; timed: whether the
-        moment and the place are written above it; marks, grain_colors, fluid_colors: how sensor values, grains and
-        fluid are drawn, if not for this robot alone."""
-        self.timed = timed
+        moment and the place are written above it; bare: without axes, only with its title; marks, grain_colors,
+        fluid_colors: how sensor values, grains and fluid are drawn, if not for this robot alone."""
+        self.timed, self.bare = timed and not bare, bare
+        self.margins = left, top, right, bottom = BARE if bare else (LEFT, TOP, RIGHT, BOTTOM)
         self.marks = sensor_marks([recording]) if marks is None else marks
         self.is_3d = recording.dimension == 3
         if self.is_3d:  # seen from in front of where it is, so that axes and ground are right there
@@ -87,7 +91,7 @@ class Painter:
         self.faces = seen_faces(recording, self.walls) if self.is_3d else None
         seen = on_paper(recording.corners)
         wide, tall = (seen.max((1, 2)) - seen.min((1, 2))).max(0).tolist()
-        view = np.array([size[0] - LEFT - RIGHT, size[1] - TOP - BOTTOM]) * SMALLER_STEPS
+        view = np.array([size[0] - left - right, size[1] - top - bottom]) * SMALLER_STEPS
         self.pixels_per_meter = float(min(view[0] / (1.7 * wide), view[1] / max(1.35 * tall, 0.7 * wide)))
         self.view = view
         self.springs = None if self.is_3d else SpringLines(recording)
@@ -305,8 +309,11 @@ class Painter:
     def _framed(self, view: Image.Image, low: np.ndarray, moment: int) -> Image.Image:
         """The view with its title, axes and units."""
         image = Image.new("RGB", self.size, PAPER)
-        image.paste(view, (LEFT, TOP))
+        image.paste(view, self.margins[:2])
         draw = ImageDraw.Draw(image)
+        if self.bare:
+            draw.text((4, TOP - 10), cut(self.title, self.size[0] - 8, font(13)), fill=INK, font=font(13), anchor="ls")
+            return image
         width, height = self.view // SMALLER_STEPS
         draw.rectangle([LEFT - 1, TOP - 1, LEFT + width, TOP + height], outline=INK)
         scale, small = self.pixels_per_meter / SMALLER_STEPS, font(12)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
@@ -24,7 +25,7 @@ from vsr.robot import Material
 from vsr.scene import Physics, Scene, check_episode, plan
 from vsr.spec import Count, FileSpec, OneOf, Real, Spec, clipped, memoize, suggest, validation_error
 from vsr.tasks import TASKS, Locomotion, Task
-from vsr.tasks.measures import WITHOUT_GRADIENTS
+from vsr.tasks.measures import PYTHON, WITHOUT_GRADIENTS, with_inputs
 from vsr.terrain import together
 from vsr.world.defaults import apply_defaults
 from vsr.world.schedule import Schedule
@@ -120,11 +121,7 @@ class Experiment(FileSpec):
             (("fitness", "measure"), self.fitness.measure),
             *((("optimizer",), name) for name in self.optimizer.descriptors),
         ]
-        issues += [
-            (path, f"unknown measure '{clipped(name)}'{suggest(name, known)}")
-            for path, name in used
-            if name not in known
-        ]
+        issues += [(path, _unknown_measure(name, known)) for path, name in used if name not in known]
         if (part := getattr(self.optimizer, "first", "body")) not in ("body", "controller"):
             issues.append((("optimizer", "first"), f"'{clipped(part)}' given; genes are those of body and controller"))
         issues += _against_evaluation(body, self.world, self.task, self.physics, self.evaluation)
@@ -152,7 +149,8 @@ class Experiment(FileSpec):
             found.append((("optimizer", "type"), f"'{self.optimizer.type}' uses gradients, and {text}"))  # pyright: ignore[reportAttributeAccessIssue]
         if self.optimizer.needs_gradients or (learning is not None and learning.method == "gradient"):
             who = f"'{self.optimizer.type}'" if self.optimizer.needs_gradients else "learning by gradient"  # pyright: ignore[reportAttributeAccessIssue]
-            names = [name for name in self.task.known_measures() if name not in WITHOUT_GRADIENTS]
+            measures = self.task.known_measures()
+            names = [name for name in measures if WITHOUT_GRADIENTS.isdisjoint(with_inputs([name], measures))]
             found += check_gradients(who, self.physics.implementation, self.fitness.measure, names)
             found += self._against_windows()
         return found
@@ -223,11 +221,21 @@ class Experiment(FileSpec):
         return Scene(plugins=self.plugins, robot=robot, world=self.world, task=self._measuring_task(), physics=physics)
 
     def _measuring_task(self) -> Task:
-        """The task with the fitness measure among its measures, if an episode has it."""
+        """The task with the fitness measure among its measures, if an episode has it and a file can name it."""
         chosen, measures = self.fitness.measure, self.task.measures
-        if chosen in measures or chosen not in self.task.known_measures():
+        if chosen in measures or chosen not in self.task.known_measures() or chosen.startswith(PYTHON):
             return self.task
         return self.task.model_copy(update={"measures": (*measures, chosen)})
+
+
+def _unknown_measure(name: str, known: Sequence[str]) -> str:
+    """What is wrong with a measure's name."""
+    if name.startswith(PYTHON):
+        return (
+            f"'{clipped(name)}' is a function in Python, which no file holds: give it again, from Python, as `fitness` "
+            "of vsr.evolve or vsr.load"
+        )
+    return f"unknown measure '{clipped(name)}'{suggest(name, known)}"
 
 
 Complaints = tuple[tuple[tuple[str, ...], str], ...]

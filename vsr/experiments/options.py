@@ -408,6 +408,16 @@ class WatchOptions:
 
 
 @dataclass(frozen=True)
+class DesignOptions:
+    """Options of the designer."""
+
+    robot: Annotated[str | None, Argument("[ROBOT.yaml|NAME]", shell_complete=complete_names)] = None
+    port: Annotated[int, Option("The port on 127.0.0.1; 0 for any free one.", type=click.IntRange(0, 65535))] = 8018
+    open_page: Annotated[bool, Option("Open the page in a browser.", "--open/--no-open", show_default=True)] = False
+    device: Device = None
+
+
+@dataclass(frozen=True)
 class TrainOptions:
     """Options of training a policy."""
 

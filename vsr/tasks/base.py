@@ -21,7 +21,7 @@ from vsr.environment import Environment
 from vsr.physics.engine import engine_of
 from vsr.robot import EngineName, Material
 from vsr.spec import Seconds, Spec, unknown_names
-from vsr.tasks.measures import DEFAULT_MEASURES, MEASURES, NEED_GAIT, Measure, Summary
+from vsr.tasks.measures import DEFAULT_MEASURES, MEASURES, NEED_GAIT, Combined, Measure, Summary, with_inputs
 from vsr.world.placement import Placement
 from vsr.world.state import WorldModel, WorldState
 
@@ -132,7 +132,7 @@ class Task(Spec):
     @property
     def follows_gait(self) -> bool:
         """Whether some measure depends on how the robot walks."""
-        return not NEED_GAIT.isdisjoint(self.measures)
+        return not NEED_GAIT.isdisjoint(with_inputs(self.measures, self.known_measures()))
 
     @property
     def needs_every_step(self) -> bool:
@@ -156,8 +156,15 @@ class Task(Spec):
     def evaluate(self, episode: Summary, names: tuple[str, ...] | None = None) -> dict[str, Array]:
         """The named measures, or all that the task asks for; not a number where the episode failed."""
         known = self.known_measures()
+
+        def value(name: str) -> Array:
+            measure = known[name]
+            if isinstance(measure, Combined):
+                return measure.function({one: value(one) for one in sorted(measure.reads)})
+            return measure(episode)
+
         chosen = self.measures if names is None else names
-        return {name: jnp.where(episode.failed, jnp.nan, known[name](episode)) for name in chosen}
+        return {name: jnp.where(episode.failed, jnp.nan, value(name)) for name in chosen}
 
 
 def _unpickled(module: str, name: str) -> Task:

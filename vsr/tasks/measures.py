@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +49,30 @@ class Summary:
 
 
 Measure = Callable[[Summary], Array]
+PYTHON = "python:"
+"""Names of measures that a function in Python makes of others begin so: no file can bring such a function."""
+
+
+@dataclass(frozen=True)
+class Combined:
+    """A measure that a function makes of others; `Task.evaluate` gives it their values."""
+
+    function: Callable[[Mapping[str, Array]], Array]
+    reads: frozenset[str]
+    """names of the others"""
+
+    @property
+    def __wrapped__(self) -> Callable[..., Array]:
+        """What `inspect.unwrap` finds: where the function is from decides whose code it is."""
+        return self.function
+
+    def __call__(self, episode: Summary) -> Array:
+        raise TypeError("a measure of measures is evaluated by its task")
+
+
+def with_inputs(names: Iterable[str], known: Mapping[str, Any]) -> frozenset[str]:
+    """Names of measures, and of those that they are made of."""
+    return frozenset(one for name in names for one in (name, *getattr(known.get(name), "reads", ())))
 
 
 def travel_velocity(episode: Summary) -> Array:

@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from vsr.controllers import CONTROLLERS, Controller, ControllerSpec, Hardware, Sine
-from vsr.display import Displayed
+from vsr.display import Moving
 from vsr.environment import Environment
 from vsr.environment.model import Sticking
 from vsr.robot import Body, EngineName, Material
@@ -203,7 +203,7 @@ class Object(Spec):
         return found
 
 
-class Robot(Displayed, Spec):
+class Robot(Moving, Spec):
     """A body and what controls it."""
 
     body: Body

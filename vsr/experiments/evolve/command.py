@@ -229,12 +229,14 @@ def _open(folder: RunFolder, source: str, resume: bool, display: Display) -> tup
     """Generations done and the searches there, None for the beginning."""
     experiment = folder.experiment
     sources = sources_of(experiment)
-    warnings = _unkept(sources)
+    warnings = _unkept(sources, experiment.fitness.measure)
     if not (resume and is_run(folder.path)):
         if resume:
             display.say(f"{folder.path}: there is no run to go on with; starting one")
         meta = {"config": source, "seeds": list(experiment.seeds), "plugins": sources.digests}
-        registered = {"registered": list(sources.unkept)} if sources.unkept else {}
+        registered: dict[str, Any] = {"registered": list(sources.unkept)} if sources.unkept else {}
+        if sources.fitness is not None:
+            registered["python_fitness"] = {"measure": experiment.fitness.measure, "source": sources.fitness}
         folder.create({**meta, **registered, "sessions": [describe_session(0)]}, sources)
         _warn(display, warnings)
         return 0, None
@@ -266,8 +268,14 @@ def _warn(display: Display, warnings: Sequence[str]) -> None:
         display.say(f"warning: {warning}")
 
 
-def _unkept(sources: Sources) -> list[str]:
+def _unkept(sources: Sources, goal: str) -> list[str]:
     """Components without which nobody can read the run."""
+    if sources.fitness is not None:
+        function = (
+            f"{goal}: the fitness is a function in Python, which the run folder does not hold. Give it again as "
+            "`fitness` of vsr.evolve or vsr.load to resume, read or verify the run; its best robots play without it"
+        )
+        return [function, *_unkept(replace(sources, fitness=None), goal)]
     if not sources.unkept:
         return []
     kept = "".join(f"; a copy of {file.name} is kept" for file in sources.scripts)
@@ -343,10 +351,11 @@ def _note_compilation(folder: RunFolder, display: Display, seconds: float) -> No
     *before, now = meta["sessions"]
     now = {**now, "compile_seconds": round(seconds, 1)}
     own = sources_of(folder.experiment)
-    if own.files or own.unkept:
+    if own.has_any:
         now["program"] = program_digest(folder.experiment)
         last = next((start for start in reversed(before) if "program" in start), now)
-        names = ", ".join([*own.unkept, *(f"module '{name}'" for name in own.files)])
+        function = [] if own.fitness is None else [f"'{folder.experiment.fitness.measure}'"]
+        names = ", ".join([*function, *own.unkept, *(f"module '{name}'" for name in own.files)])
         if last["program"] != now["program"]:
             if all(one.startswith("devices was") for one in differences(last, now)):
                 folder.write_meta({**meta, "sessions": before})

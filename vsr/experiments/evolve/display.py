@@ -66,7 +66,7 @@ class Display(Protocol):
         ...
 
 
-class _Pace:
+class Pace:
     """Speed over the last generations."""
 
     def __init__(self, experiment: Experiment):
@@ -96,7 +96,7 @@ class PlainLines:
     """For logs and pipes: a line now and then, always the first and the last."""
 
     def __init__(self, experiment: Experiment, console: Console):
-        self.console, self.pace = console, _Pace(experiment)
+        self.console, self.pace = console, Pace(experiment)
         self.last_line = -SECONDS_BETWEEN_LINES
 
     def say(self, text: str) -> None:
@@ -124,7 +124,7 @@ class LivePanel:
     """For a terminal: one panel that is redrawn."""
 
     def __init__(self, experiment: Experiment, console: Console, title: str):
-        self.console, self.pace, self.title = console, _Pace(experiment), title
+        self.console, self.pace, self.title = console, Pace(experiment), title
         self.measure = experiment.fitness.measure
         self.history: list[float] = []
         self.live: Live | None = None

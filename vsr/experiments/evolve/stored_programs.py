@@ -60,7 +60,7 @@ def _most_memory(programs: Sequence[Any]) -> int:
 def _file(experiment: Experiment) -> Path | None:
     """Where programs of an experiment belong; None if they are not kept."""
     own, config = sources_of(experiment), cast(Any, jax.config)
-    folder = cache_folder() if config.jax_enable_compilation_cache and not (own.files or own.unkept) else None
+    folder = cache_folder() if config.jax_enable_compilation_cache and not own.has_any else None
     if folder is None or config.jax_compilation_cache_dir != str(folder):  # the user keeps programs elsewhere
         return None
     devices = [(one.platform, one.device_kind, one.id, one.process_index) for one in jax.devices()]

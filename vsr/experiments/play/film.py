@@ -51,15 +51,20 @@ class Film:
         *,
         panel: tuple[int, int] | None = None,
         seconds: float = math.inf,
+        columns: int | None = None,
+        bare: bool = False,
     ):
-        """rate: frames per second; seconds: how long it is at most."""
+        """rate: frames per second; seconds: how long it is at most; columns: side by side, by default as many as in a
+        square; bare: without axes and legend."""
+        self.rate = rate
         self.panel = panel or (PANEL if len(robots) == 1 else SMALL_PANEL)
         end = min(seconds, max(float(robot.recording.time[-1]) for robot in robots))
         times = np.arange(round(end * rate) + 1) / rate
         self.moments = len(times)
-        self.painters = _painters(robots, look, times, self.panel, _keys(robots, look))
-        self.columns = math.ceil(math.sqrt(len(robots)))
-        self.key = _legend(robots, look, self.columns * self.panel[0])
+        self.painters = _painters(robots, look, times, self.panel, _keys(robots, look), bare=bare)
+        self.columns = columns or math.ceil(math.sqrt(len(robots)))
+        width = self.columns * self.panel[0]
+        self.key = Image.new("RGB", (width, 0)) if bare else _legend(robots, look, width)
         rows = math.ceil(len(robots) / self.columns)
         width, height = self.columns * self.panel[0], rows * self.panel[1] + self.key.height
         self.size = width + width % 2, height + height % 2  # video codecs need even sizes
@@ -84,7 +89,7 @@ def write_gif(film: Film, path: Path, tick: Tick) -> None:
         frames.append(image.quantize(palette=palette, dither=Image.Dither.NONE))
         tick()
     frames[0].save(
-        path, save_all=True, append_images=frames[1:], duration=round(1000 / GIF_RATE), loop=0, optimize=False
+        path, save_all=True, append_images=frames[1:], duration=round(1000 / film.rate), loop=0, optimize=False
     )
 
 
@@ -150,6 +155,8 @@ def _painters(
     times: np.ndarray,
     panel: tuple[int, int],
     keys: _Keys,
+    *,
+    bare: bool = False,
 ) -> list[Painter]:
     return [
         Painter(
@@ -158,6 +165,7 @@ def _painters(
             look,
             title=robot.name,
             size=panel,
+            bare=bare,
             marks=keys.marks,
             grain_colors=keys.grains,
             fluid_colors=keys.fluid,
@@ -192,10 +200,10 @@ def _symbols(robots: Sequence[RecordedRobot]) -> tuple[str, ...]:
 def _palette(film: Film) -> Image.Image:
     """Colors of all scales, which no single frame may have, beside those of some frames."""
     chosen = [
-        painter.paint(moment) for painter in film.painters[:4] for moment in (0, film.moments // 2, film.moments - 1)
+        painter.paint(moment) for painter in film.painters[:6] for moment in (0, film.moments // 2, film.moments - 1)
     ]
     width = max(film.size[0], chosen[0].width)
-    pieces = [film.key.resize((width, film.key.height)), *chosen]
+    pieces = [film.key.resize((width, film.key.height)), *chosen] if film.key.height else [*chosen]
     first = film.painters[0]
     if first.grain_colors or first.fluid_colors:  # their colors would crowd those of voxels out of the palette
         pieces += [_voxel_colors(first.look, width, image.height // 4) for image in chosen]

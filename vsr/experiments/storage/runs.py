@@ -9,11 +9,12 @@ import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from vsr.arrays import CorruptFileError
-from vsr.display import Displayed
+from vsr.display import Displayed, Moving
 from vsr.experiments.config import load_scene, run_plugins_of
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.experiment import Experiment
@@ -25,6 +26,9 @@ from vsr.experiments.storage.run_folder import check_run, is_run
 from vsr.experiments.storage.settings import RunSettings, fingerprint, read_meta, read_settings
 from vsr.experiments.storage.statistics import FAILURES, METRICS, STATISTICS, Header, Statistics, read_statistics
 from vsr.scene import Scene
+
+if TYPE_CHECKING:
+    from vsr.experiments.verify import Verdict
 
 NOTHING = "no generation is finished yet"
 
@@ -86,8 +90,8 @@ class Curves(Displayed):
 
 
 @dataclass(frozen=True)
-class Run(Curves):
-    """A run with its settings."""
+class Run(Moving, Curves):
+    """A run with its settings, as `vsr.evolve` and `vsr.load` return it."""
 
     settings: RunSettings = field(kw_only=True)
 
@@ -115,6 +119,15 @@ class Run(Curves):
 
         plot_runs([self], Path(file))
         return Path(file)
+
+    def verify(self, tolerance: float = 0.01) -> list[Verdict]:
+        """Replay every seed's best robot, as `vsr verify` does.
+
+        tolerance: largest relative difference from the score in its file.
+        """
+        from vsr.experiments.verify import judge, read_all
+
+        return judge(read_all([str(self.path)]), tolerance)
 
     def report(self, file: str | Path | None = None) -> Path:
         """Write the page about the run, by default into its folder."""

@@ -220,7 +220,7 @@ def _lost(error: ConfigError, meta: dict[str, Any], meta_fault: str) -> UserErro
             f"{error}\nthe run was made with components that were registered by code that is no plugin: "
             f"{', '.join(map(str, meta['registered']))}; register them, then read the run from Python"
         )
-    if any(problem.path[:1] == ("plugins",) for problem in error.problems):
+    if "python_fitness" in meta or any(problem.path[:1] == ("plugins",) for problem in error.problems):
         return error
     return UserError(
         f"{error}\n{meta_fault}\nno other file of the run has its settings: put back a copy of {CONFIG} or {META}"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from vsr.experiments.experiment import Experiment
 from vsr.experiments.storage.files import write_bytes
 from vsr.sensors import QUANTITIES
 from vsr.tasks import MEASURES, TASKS
+from vsr.tasks.measures import PYTHON, Combined
 from vsr.terrain import TERRAINS
 from vsr.world.spec import SHAPES
 
@@ -53,7 +54,14 @@ class Sources:
     unkept: tuple[str, ...] = ()
     """components of no plugin: those of a script, a notebook, a prompt, or an installed package"""
     scripts: tuple[Path, ...] = ()
-    """files in which such components are defined"""
+    """files in which such components, and the function of the fitness, are defined"""
+    fitness: str | None = None
+    """text of the function that the fitness is, where it is one in Python; empty where there is none to read"""
+
+    @property
+    def has_any(self) -> bool:
+        """Whether what is computed depends on code of the user's own."""
+        return bool(self.files or self.unkept or self.fitness is not None)
 
     @property
     def digests(self) -> dict[str, str]:
@@ -80,12 +88,31 @@ def sources_of(experiment: Experiment) -> Sources:
     files = modules_of(experiment.plugins)
     unkept, scripts = [], set()
     plugins = {name.split(".")[0] for name in experiment.plugins}
+    function = function_of(experiment)
+    if function is not None:
+        module = _module_of(function)
+        file = file_of(module)
+        scripts |= {file} if file is not None and (module == SCRIPT or is_own(module, file)) else set()
     for component, module in _registered(experiment):
         if module not in files and module.split(".")[0] not in plugins:
             file = file_of(module)
             unkept.append(component)
             scripts |= {file} if file is not None and module == SCRIPT else set()
-    return Sources(files, tuple(unkept), tuple(sorted(scripts)))
+    return Sources(files, tuple(unkept), tuple(sorted(scripts)), None if function is None else _text_of(function))
+
+
+def function_of(experiment: Experiment) -> Callable[..., Any] | None:
+    """The function in Python that the fitness is, if it is one."""
+    name = experiment.fitness.measure
+    measure = MEASURES[name] if name.startswith(PYTHON) and name in MEASURES else None
+    return measure.function if isinstance(measure, Combined) else None
+
+
+def _text_of(function: Callable[..., Any]) -> str:
+    try:
+        return inspect.getsource(inspect.unwrap(function))
+    except (OSError, TypeError):  # typed at a prompt, or no function but something that can be called
+        return ""
 
 
 def with_registered(experiment: Experiment) -> Experiment:
@@ -103,7 +130,7 @@ def _registered(experiment: Experiment) -> Iterator[tuple[str, str]]:
     words = set(_texts(experiment.to_plain()))
     for kind, registries in REGISTRIES.items():
         for registry in registries:
-            for name in sorted(words.intersection(registry)):
+            for name in sorted(word for word in words.intersection(registry) if not word.startswith(PYTHON)):
                 module = _module_of(registry[name])
                 if module.split(".")[0] != "vsr":
                     yield f"{kind} '{name}'", module
