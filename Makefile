@@ -34,7 +34,7 @@ test-full: $(VENV)/.oracles
 
 FAULTS ?= --minutes 5
 
-faults: $(VENV)/.ready  # a campaign of fault injection: docs/reliability.md
+faults: $(VENV)/.ready  # a campaign of fault injection: docs/develop/reliability.md
 	mkdir -p out
 	$(RUN)/python -m pytest tests/faults/test_faults.py -m campaign --figures out/faults.json $(FAULTS)
 
