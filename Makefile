@@ -5,7 +5,7 @@ RUN := $(VENV)/bin
 
 OLDEST := .venv-oldest
 
-.PHONY: demo test test-slow test-full test-oldest faults lint clean
+.PHONY: demo test test-slow test-full test-oldest faults docs lint clean
 
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -46,6 +46,13 @@ $(OLDEST)/.ready: pyproject.toml
 
 test-oldest: $(OLDEST)/.ready  # with the oldest versions that pyproject.toml allows
 	$(OLDEST)/bin/python -m pytest -n 2 --dist loadfile
+
+$(VENV)/.docs: $(VENV)/.ready
+	$(RUN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
+	touch $@
+
+docs: $(VENV)/.docs  # the site, in out/site; it needs no network
+	$(RUN)/python docs/build.py
 
 lint: $(VENV)/.ready
 	$(RUN)/ruff check .
