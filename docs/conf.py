@@ -9,3 +9,4 @@ suppress_warnings = ["toc.not_included", "misc.highlighting_failure"]
 html_theme = "furo"
 html_show_sourcelink = False
 html_copy_source = False
+html_show_copyright = False
