@@ -197,10 +197,18 @@ def _signature(function: Callable) -> str:
 
 
 def _docstring(what: Any) -> str:
-    """The first paragraph as text; parameters of the rest as a list."""
+    """The first paragraph as text; sections such as Args, and parameters in one paragraph, as lists."""
     first, _, rest = (inspect.getdoc(what) or "").partition("\n\n")
-    lines = [f"- {line}" for line in re.split(r"; (?=[a-z_]+: )", one_line(rest)) if line]
-    return "\n\n".join(part for part in (one_line(first), "\n".join(lines)) if part)
+    parts = [one_line(first)]
+    for paragraph in rest.split("\n\n"):
+        head, _, body = paragraph.partition("\n")
+        if re.fullmatch(r"[A-Z]\w+:", head):
+            items = re.split(r"\n(?=\S)", inspect.cleandoc("\n" + body))
+            parts += [f"**{head[:-1]}**", "\n".join(f"- {one_line(item)}" for item in items)]
+        elif paragraph:
+            items = re.split(r"; (?=[a-z_]+: )", one_line(paragraph))
+            parts.append("\n".join(f"- {item}" for item in items) if len(items) > 1 else items[0])
+    return "\n\n".join(parts)
 
 
 def _fields(kind: type) -> str:

@@ -1,4 +1,4 @@
-"""The pages hold together: links lead somewhere, code is code, commands and keys exist, what is generated is complete."""
+"""Pages hold together: links lead somewhere, code is code, commands and keys exist, what is made is complete."""
 
 import importlib.util
 import re
@@ -86,7 +86,7 @@ def documents():
                 yield pytest.param(block, id=f"{name(page)}:{number}")
 
 
-@pytest.mark.parametrize("block", documents())
+@pytest.mark.parametrize("block", list(documents()))
 def test_whole_files_of_a_page_are_valid(block, tmp_path):
     (tmp_path / "file.yaml").write_text(block)
     load = {"experiment": load_experiment, "scene": load_scene}[yaml.safe_load(block)["kind"]]
