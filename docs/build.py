@@ -93,29 +93,34 @@ def keys_page() -> str:
         "Made from the schema of files, which `vsr schema KIND` prints for editors. Blocks that several kinds of file"
         " share are described once, and components that a file names by their `type` at the end.",
     ]
-    for kind, described in schemas.items():
-        parts += [f"## kind: {kind}", one_line(described.get("description", "")), _keys(described)]
-    parts.append("## Blocks")
     blocks = {name: block for described in schemas.values() for name, block in described.get("$defs", {}).items()}
+    for kind, described in schemas.items():
+        parts += [f"## kind: {kind}", one_line(described.get("description", "")), _keys(described, blocks)]
+    parts.append("## Blocks")
     for name, block in sorted(blocks.items()):
-        if "type" not in block.get("properties", {}) and block.get("properties"):
-            parts += [f"### {name}", one_line(block.get("description", "")), _keys(block)]
+        if not _component(block) and block.get("properties"):
+            parts += [f"### {name}", one_line(block.get("description", "")), _keys(block, blocks)]
     parts.append("## Components")
     for kind, (where, _) in KINDS.items():
         parts += [f"### {kind}", f"In a file: {where}. `vsr list {kind}` prints them."]
         for component in components(kind):
-            rows = [(code(one.name), one.domain, code(one.default), one.help) for one in component.parameters]
+            rows = [(code(one.name), one.domain, code(one.default), one_line(one.help)) for one in component.parameters]
             shown = table(("key", "values", "default", "meaning"), rows)
             parts += [f"**`{component.name}`** {one_line(component.help)}", shown]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _keys(described: Mapping[str, Any]) -> str:
+def _component(block: Mapping[str, Any]) -> str:
+    """The name under which a file chooses it, if it is one of several."""
+    return block.get("properties", {}).get("type", {}).get("const", "")
+
+
+def _keys(described: Mapping[str, Any], blocks: Mapping[str, Any]) -> str:
     required = described.get("required", ())
     rows = [
         (
             code(name),
-            allowed(field),
+            allowed(field, blocks),
             "required" if name in required else code(_short(field["default"])) if "default" in field else "",
             one_line(field.get("description", "")),
         )
@@ -124,10 +129,10 @@ def _keys(described: Mapping[str, Any]) -> str:
     return table(("key", "values", "default", "meaning"), rows)
 
 
-def allowed(field: Mapping[str, Any]) -> str:
-    """The values that a JSON schema allows, in words."""
+def allowed(field: Mapping[str, Any], blocks: Mapping[str, Any]) -> str:
+    """The values that a JSON schema allows, in words; a block by its name, with a link."""
     if "anyOf" in field or "oneOf" in field:
-        options = list(dict.fromkeys(map(allowed, field.get("anyOf") or field["oneOf"])))
+        options = list(dict.fromkeys(allowed(one, blocks) for one in field.get("anyOf") or field["oneOf"]))
         return " or ".join(options[:4]) + (" ..." if len(options) > 4 else "")
     if "const" in field:
         return code(str(field["const"]))
@@ -135,10 +140,13 @@ def allowed(field: Mapping[str, Any]) -> str:
         names = [code(str(name)) for name in field["enum"]]
         return " or ".join(names[:6]) + (" ..." if len(names) > 6 else "")
     if "$ref" in field:
-        return field["$ref"].rsplit("/", 1)[-1]
+        name = field["$ref"].rsplit("/", 1)[-1]
+        if component := _component(blocks.get(name, {})):
+            return code(component)
+        return f"[{name}](#{name.lower()})" if blocks.get(name, {}).get("properties") else name
     if field.get("type") == "array":
         inside = field.get("prefixItems") or [field.get("items", {})]
-        return "list of " + ", ".join(dict.fromkeys(map(allowed, inside)))
+        return "list of " + ", ".join(dict.fromkeys(allowed(one, blocks) for one in inside))
     kind = {"object": "mapping", "string": "text", "boolean": "true or false", "null": "null"}.get(
         field.get("type", ""), field.get("type", "anything")
     )
@@ -150,9 +158,13 @@ def _interval(field: Mapping[str, Any]) -> str:
     below, above = field.get("exclusiveMinimum"), field.get("exclusiveMaximum")
     if low is None and below is None and high is None and above is None:
         return ""
-    left = f"[{low:g}" if low is not None else f"({below:g}" if below is not None else "(-∞"
-    right = f"{high:g}]" if high is not None else f"{above:g})" if above is not None else "∞)"
+    left = f"[{_number(low)}" if low is not None else f"({_number(below)}" if below is not None else "(-∞"
+    right = f"{_number(high)}]" if high is not None else f"{_number(above)})" if above is not None else "∞)"
     return f"{left}, {right}"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) < 1e12 and float(value).is_integer() else f"{value:g}"
 
 
 def _short(value: Any) -> str:
