@@ -172,3 +172,12 @@ def test_the_site_is_built_and_loads_nothing(tmp_path):
     for page in pages:
         assert not re.search(r"<(script|link|img)[^>]+(src|href)=\"https?:", page)
     assert "first_walker" in (tmp_path / "site" / "searchindex.js").read_text()
+
+
+def test_pages_that_code_names_exist():
+    places = [ROOT / "Makefile", ROOT / "pyproject.toml"]
+    places += [path for folder in ("vsr", "tests", "examples") for path in (ROOT / folder).rglob("*.[py][ya]*")]
+    for place in places:
+        if place.suffix in (".py", ".yaml", ".toml", ""):
+            for page in re.findall(r"docs/[\w/]+\.md", place.read_text()):
+                assert (ROOT / page).is_file(), f"{name(place)}: {page}"
