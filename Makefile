@@ -13,9 +13,9 @@ $(VENV)/.ready: pyproject.toml
 	touch $@
 
 demo: $(VENV)/.ready
-	rm -rf out/quickstart
-	$(RUN)/vsr evolve configs/quickstart.yaml --out out/quickstart
-	$(RUN)/vsr simulate out/quickstart/best/seed-0.yaml --out out/quickstart/best.gif
+	rm -rf out/first_walker
+	$(RUN)/vsr evolve first_walker --out out/first_walker
+	$(RUN)/vsr simulate out/first_walker/best/seed-0.yaml --out out/first_walker/best.gif
 
 test: $(VENV)/.ready
 	$(RUN)/ruff check .

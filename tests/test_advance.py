@@ -117,7 +117,7 @@ def test_the_kernel_does_what_the_reference_does(monkeypatch, precise, terrain, 
     Packed, voxels fill several tiles and are read anew for each. On uneven ground every robot has a ground, a gravity
     and a load of its own.
     """
-    monkeypatch.setattr(launch, "choose_layout", lambda *shape: Layout(*shape, together, lanes))
+    monkeypatch.setattr(launch, "choose_layout", lambda *shape: Layout(*shape[:4], together, lanes))
     launch._batched.cache_clear()
     models, environment, states, controls = zoo(precise)
     packing = Layout(2, 3, 2, ROBOTS, together, lanes)

@@ -17,6 +17,7 @@ from vsr.evidence.reproduce.robots import keep_best, read_robustness
 from vsr.evo.population import WORST
 from vsr.experiments.config import load_experiment, load_scene
 from vsr.experiments.evolve.fitness import confirmed_fitness, evaluate_all
+from vsr.experiments.evolve.generation import compile_evolution
 from vsr.experiments.perturbation import (
     MOST_TRIALS,
     EvaluationOptions,
@@ -141,6 +142,20 @@ def test_an_evaluation_is_the_worst_of_its_starts_and_of_finer_steps(config):
     experiment = experiment.model_copy(update={"physics": experiment.physics.model_copy(update={"substeps": substeps})})
     smaller_steps = fitness({"trials": 2, "aggregate": "worst"})
     np.testing.assert_allclose(checked, np.minimum(twice, smaller_steps), atol=1e-3)
+
+
+@pytest.mark.slow
+def test_both_looks_are_programs_of_their_own_and_say_what_one_would(config):
+    experiment = load_experiment(config)
+    resampled = experiment.evaluation.model_copy(update={"resample": "every_generation"})
+    experiment = experiment.model_copy(update={"evaluation": resampled})
+    genes = tuple(jax.jit(lambda key: experiment.robot.sample(key, 6))(jax.random.key(seed)) for seed in (1, 2))
+    when = tuple(jnp.array([seed, 3], jnp.uint32) for seed in (0, 1))
+    evolution = compile_evolution(experiment)
+    whole = jax.jit(partial(evaluate_all, experiment, evolution.at_once))(genes, when)
+    for one, other in zip(evolution.evaluate(genes, when), whole, strict=True):
+        np.testing.assert_allclose(one.fitness, other.fitness, rtol=1e-4)
+        np.testing.assert_array_equal(one.failure, other.failure)
 
 
 @pytest.mark.slow

@@ -53,7 +53,10 @@ def ptx(text: str, capability: int) -> str:
     result = _result(nvrtc, program, "PTX")
     nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
     version = next((version for known, version in VERSIONS.items() if target <= known), None)
-    return result if version is None else re.sub(r"^\.version .*$", f".version {version}", result, count=1, flags=re.M)
+    if version is None:
+        return result
+    result = re.sub(r"^\s*\.pragma \"used_bytes_mask.*\n", "", result, flags=re.M)  # a hint of PTX 8.3
+    return re.sub(r"^\.version .*$", f".version {version}", result, count=1, flags=re.M)
 
 
 def _architectures(nvrtc: ctypes.CDLL) -> list[int]:

@@ -22,7 +22,7 @@ from vsr.experiments.descriptors import describe
 from vsr.experiments.encodings import Genes
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.learning import learn
-from vsr.experiments.perturbation import Perturbation, Refine, aggregate_trials, perturbations_of, rollout_from
+from vsr.experiments.perturbation import Perturbation, aggregate_trials, perturbations_of, rollout_from
 from vsr.experiments.population import on_all_devices, robots_at_once
 from vsr.gradients import rollout_truncated
 from vsr.physics.failure import first_of
@@ -97,6 +97,16 @@ def evaluate_all(
     experiment: Experiment, at_once: int, genes: tuple[Genes, ...], when: tuple[When, ...] | None = None
 ) -> tuple[Evaluation, ...]:
     """Evaluations of all seeds' individuals; when: one per seed, where trials are resampled."""
+    evaluations = evaluate_once(experiment, at_once, genes, when)
+    if experiment.evaluation.refine is None:
+        return evaluations
+    return confirm_leaders(experiment, at_once, genes, evaluations, when)
+
+
+def evaluate_once(
+    experiment: Experiment, at_once: int, genes: tuple[Genes, ...], when: tuple[When, ...] | None = None
+) -> tuple[Evaluation, ...]:
+    """The same without the second look at leaders."""
     everyone = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *genes)
     options = experiment.evaluation
     size = jax.tree.leaves(everyone)[0].shape[0]
@@ -115,9 +125,6 @@ def evaluate_all(
         experiment, at_once, everyone, drawn, differentiable=experiment.optimizer.needs_gradients
     )
     evaluation = replace(evaluation, learned=None if learning is None else everyone)
-    refine = options.refine
-    if refine is not None:
-        evaluation = _confirm_leaders(experiment, refine, at_once, len(genes), everyone, evaluation, when)
     descriptors = [evaluation.measures[name] for name in experiment.optimizer.descriptors]
     evaluation = replace(evaluation, descriptors=jnp.stack(descriptors, -1) if descriptors else None)
     leaves, structure = jax.tree.flatten(evaluation)
@@ -210,37 +217,44 @@ def evaluate_in_trials(
     )
 
 
-def _confirm_leaders(
+def confirm_leaders(
     experiment: Experiment,
-    refine: Refine,
     at_once: int,
-    seeds: int,
-    everyone: Genes,
-    evaluation: Evaluation,
-    when: tuple[When, ...] | None,
-) -> Evaluation:
+    genes: tuple[Genes, ...],
+    evaluations: tuple[Evaluation, ...],
+    when: tuple[When, ...] | None = None,
+) -> tuple[Evaluation, ...]:
     """Re-check every seed's fittest with smaller time steps.
 
     Their confirmed fitness is the worse of both values. The others lose as much as the fittest did in the median, and
     stay below the best of those that were checked, so that the leader is always a checked one. If all of those fail,
     so does the generation.
     """
-    size = evaluation.fitness.shape[0] // seeds
+    refine = experiment.evaluation.refine
+    assert refine is not None
+    fitness = jnp.stack([one.fitness for one in evaluations])
+    seeds, size = fitness.shape
     count = min(size, math.ceil(refine.top * size))
-    fitness = evaluation.fitness.reshape(seeds, size)
     chosen = jnp.argsort(-fitness, axis=1)[:, :count]
+    grown = [own if one.learned is None else one.learned for own, one in zip(genes, evaluations, strict=True)]
     places = (chosen + size * jnp.arange(seeds)[:, None]).reshape(-1)
-    leaders = jax.tree.map(lambda leaf: leaf[places], everyone)
+    leaders = jax.tree.map(lambda *leaves: jnp.concatenate(leaves)[places], *grown)
     # Fewer robots than before, and no part is to be filled up with copies; on the CPU one seed's number decides.
     robots = count * refine.trials * (1 if jax.default_backend() == "cpu" else seeds)
     fewer = min(at_once, robots_at_once(robots, experiment.robot.body.possible.size))
     drawn = draw(experiment, refine.trials, count * seeds, when, SECOND_LOOK)
     again = evaluate_in_trials(experiment, fewer, leaders, drawn, refine.factor)
-    fitness = jax.vmap(confirmed_fitness)(fitness, chosen, again.fitness.reshape(seeds, count)).reshape(-1)
-    assert evaluation.failure is not None
     assert again.failure is not None
-    failure = evaluation.failure.at[places].set(first_of(evaluation.failure[places], again.failure))
-    return replace(evaluation, fitness=fitness, failed=~jnp.isfinite(fitness), failure=failure)
+
+    def confirmed(evaluation: Evaluation, chosen: Array, fitness: Array, failure: Array) -> Evaluation:
+        """Of one seed; of those that were re-checked, (count,): which they are, and what came of it."""
+        assert evaluation.failure is not None
+        fitness = confirmed_fitness(evaluation.fitness, chosen, fitness)
+        failure = evaluation.failure.at[chosen].set(first_of(evaluation.failure[chosen], failure))
+        return replace(evaluation, fitness=fitness, failed=~jnp.isfinite(fitness), failure=failure)
+
+    results = (part.reshape(seeds, count) for part in (again.fitness, again.failure))
+    return tuple(map(confirmed, evaluations, chosen, *results))
 
 
 def confirmed_fitness(fitness: Array, chosen: Array, again: Array) -> Array:

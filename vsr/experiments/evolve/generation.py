@@ -13,7 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -29,15 +29,18 @@ from vsr.experiments.encodings.base import BodyEncoding
 from vsr.experiments.encodings.bodies import in_the_corner
 from vsr.experiments.evolve.fitness import (
     UNDISTURBED,
+    confirm_leaders,
     depends_on_generation,
-    evaluate_all,
+    evaluate_once,
     evaluation_of,
     search_measures,
 )
+from vsr.experiments.evolve.stored_programs import Programs, programs_of
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.hosts import broadcast, detect_peer_loss
 from vsr.experiments.memory import memory_limit
 from vsr.experiments.population import device_mesh, robots_at_once
+from vsr.experiments.run_time import Operations, operations_of
 from vsr.experiments.storage.statistics import GenerationStats
 from vsr.physics.failure import counted
 
@@ -134,9 +137,20 @@ def _key_shape() -> Any:
     return jax.eval_shape(lambda: jax.random.key(0))
 
 
-def compile_evolution(experiment: Experiment) -> Evolution:
+Counted = Callable[[Operations], object]
+"""Called with the operations of a generation's evaluation as soon as they are known, before it is compiled."""
+
+
+def _ignore(operations: Operations) -> None:
+    """Nobody asks for them."""
+
+
+def compile_evolution(experiment: Experiment, counted: Counted = _ignore) -> Evolution:
     """The compiled search."""
-    compiled = _compile(experiment, memory_limit())
+    limit = memory_limit()
+    found = programs_of(experiment, limit, lambda: _compile(experiment, limit, counted))
+    counted(found.operations)
+    compiled = _Compiled(*found.programs, at_once=found.at_once)
     everywhere, home = _everywhere(), jax.devices()[0]
 
     def evaluation(*asked: Any) -> tuple[Evaluation, ...]:
@@ -145,9 +159,10 @@ def compile_evolution(experiment: Experiment) -> Evolution:
     return _evolution(experiment, compiled, evaluation)
 
 
-def compile_led_evolution(experiment: Experiment, limit: float) -> Evolution:
+def compile_led_evolution(experiment: Experiment, limit: float, counted: Counted = _ignore) -> Evolution:
     """For process 0 of several: it searches, all of them evaluate; limit: memory of each device [bytes]."""
-    compiled = _compile(experiment, limit)
+    made = _compile(experiment, limit, counted)
+    compiled = _Compiled(*made.programs, at_once=made.at_once)
 
     def evaluation(*asked: Any) -> tuple[Evaluation, ...]:
         everywhere = broadcast(asked)
@@ -159,26 +174,29 @@ def compile_led_evolution(experiment: Experiment, limit: float) -> Evolution:
 
 def compile_led_evaluation(experiment: Experiment, limit: float) -> Callable[[], None]:
     """For the other processes: their part of one evaluation that process 0 has begun."""
-    evaluate, _ = _compile_evaluation(experiment, limit)
+    looks = _compile_evaluation(experiment, limit).programs
     asked = asked_genes(experiment), *when_shapes(experiment)
     nothing = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), asked)
 
     def take_part() -> None:
         everywhere = broadcast(nothing)
         with detect_peer_loss():
-            jax.block_until_ready(evaluate(*everywhere))
+            jax.block_until_ready(_looked(*looks)(*everywhere))
 
     return take_part
 
 
-class _Compiled(NamedTuple):
-    """Programs of an experiment."""
+class _Compiled:
+    """Programs of an experiment; looks: to evaluate, and to look again at leaders if that is asked for."""
 
-    start: Any
-    ask: Any
-    tell: Any
-    evaluate: Any
-    at_once: int
+    def __init__(self, start: Any, ask: Any, tell: Any, *looks: Any, at_once: int) -> None:
+        self.start, self.ask, self.tell, self.at_once = start, ask, tell, at_once
+        self.evaluate = _looked(*looks)
+
+
+def _looked(first: Any, second: Any = None) -> Callable[..., tuple[Evaluation, ...]]:
+    """Both programs as one function of genes and, where it matters, seeds and generations."""
+    return first if second is None else lambda genes, *when: second(genes, first(genes, *when), *when)
 
 
 def _evolution(experiment: Experiment, compiled: _Compiled, evaluation: Callable[..., Any]) -> Evolution:
@@ -200,16 +218,15 @@ def _evolution(experiment: Experiment, compiled: _Compiled, evaluation: Callable
     return Evolution(begin, step, compiled.at_once, evaluation)
 
 
-def _compile(experiment: Experiment, limit: float) -> _Compiled:
-    """All programs; limit: memory of each device [bytes]."""
+def _compile(experiment: Experiment, limit: float, counted: Counted) -> Programs:
+    """To start, ask, tell and look, and how many robots are simulated at once; limit: memory of each device [bytes]."""
     lowered = _lowered_search(experiment)
     with ThreadPoolExecutor() as threads:
         options = {"xla_backend_optimization_level": 1} if jax.default_backend() == "cpu" else {}
         # They run for a moment in a generation: a quarter of the time to compile is worth more than their speed.
         small = [threads.submit(program.compile, compiler_options=options) for program in lowered]
-        evaluate, at_once = _compile_evaluation(experiment, limit)
-        start, ask, tell = (one.result() for one in small)
-        return _Compiled(start, ask, tell, evaluate, at_once)
+        looks = _compile_evaluation(experiment, limit, counted)
+        return looks._replace(programs=[*(one.result() for one in small), *looks.programs])
 
 
 def _lowered_search(experiment: Experiment) -> list[Any]:
@@ -238,18 +255,44 @@ def program_digest(experiment: Experiment) -> str:
     return digest.hexdigest()
 
 
-def _compile_evaluation(experiment: Experiment, limit: float) -> tuple[Any, int]:
-    """The program to evaluate, and how many robots run at once.
+def _compile_evaluation(experiment: Experiment, limit: float, counted: Counted = _ignore) -> Programs:
+    """The programs to evaluate and to look again, and how many robots run at once.
 
-    If the robots of a device together need too much memory, they are simulated in parts.
+    If the robots of a device together need too much memory, they are simulated in parts. The second look at leaders is
+    a program of its own, so that both are compiled side by side.
     """
-    asked = asked_genes(experiment), *when_shapes(experiment)
+    genes, when, most = asked_genes(experiment), when_shapes(experiment), most_at_once(experiment)
 
-    def compile_for(at_once: int) -> Any:
-        whole = partial(evaluate_all, experiment, at_once)
-        return jax.jit(whole, in_shardings=_everywhere(), out_shardings=_everywhere()).lower(*asked).compile()
+    looks = (evaluate_once,) if experiment.evaluation.refine is None else (evaluate_once, confirm_leaders)
+    operations: dict[Callable[..., Any], Operations] = {}
 
-    return within_memory(compile_for, most_at_once(experiment), limit)
+    def lowered(look: Callable[..., Any], at_once: int, *asked: Any) -> Any:
+        program = jax.jit(partial(look, experiment, at_once), in_shardings=_everywhere(), out_shardings=_everywhere())
+        traced = program.trace(*asked)
+        if look not in operations:
+            operations[look] = operations_of(traced.jaxpr)
+            if len(operations) == len(looks):
+                counted(total())
+        return traced.lower()
+
+    def total() -> Operations:
+        return sum(operations.values(), Operations())
+
+    def compile_first(at_once: int) -> Any:
+        return lowered(evaluate_once, at_once, genes, *when).compile()
+
+    if experiment.evaluation.refine is None:
+        evaluate, at_once = within_memory(compile_first, most, limit)
+        return Programs([evaluate], at_once, total())
+    with ThreadPoolExecutor(1) as threads:
+        begun = lowered(evaluate_once, most, genes, *when)
+        first = threads.submit(begun.compile)
+        asked = genes, begun.out_info, *when
+        confirm, _ = within_memory(lambda number: lowered(confirm_leaders, number, *asked).compile(), most, limit)
+        evaluate, at_once = within_memory(
+            lambda number: first.result() if number == most else compile_first(number), most, limit
+        )
+    return Programs([evaluate, confirm], at_once, total())
 
 
 def asked_genes(experiment: Experiment) -> tuple[Genes, ...]:

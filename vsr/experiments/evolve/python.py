@@ -12,6 +12,7 @@ from rich.console import Console
 
 from vsr.experiments.config import load as load_file
 from vsr.experiments.config import load_experiment, parse_experiment
+from vsr.experiments.config.problems import worded_for_python
 from vsr.experiments.devices import prepare
 from vsr.experiments.evolve.command import require_free, run_experiment
 from vsr.experiments.evolve.display import Display, PlainLines, Progress
@@ -27,6 +28,7 @@ GIVEN = "experiment"
 """What messages call one that is not from a file."""
 
 
+@worded_for_python()
 def evolve(
     experiment: Experiment | Mapping[str, Any] | str | Path,
     *,
@@ -57,6 +59,7 @@ def evolve(
     return read_run(path)
 
 
+@worded_for_python()
 def load(path: str | Path, *, run_plugins: bool = False) -> Run | Scene | Experiment:
     """A run from its folder, or the robot in its scene or the experiment from a file; run_plugins: those it names."""
     if run_plugins:

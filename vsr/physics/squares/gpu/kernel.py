@@ -144,8 +144,14 @@ class _Program:
         return slots if self.layout.together == 1 else slots // self.layout.together
 
     def read(self, table: Any, row: int | Array, slots: Array) -> Array:
-        """From a table of all robots, or of one for all, with a column for each rank."""
-        return load(table.at[self.own(table, slots), row, self.ranks(slots)])
+        """From a table of all robots, or of one for all, with a column for each rank.
+
+        Slots beyond the last rank repeat it: they exist where a program has more lanes than voxels or clusters.
+        """
+        ranks = self.ranks(slots)
+        if max(self.layout.voxel_slots, self.layout.cluster_slots) > table.shape[-1] * self.layout.together:
+            ranks = jnp.minimum(ranks, table.shape[-1] - 1)
+        return load(table.at[self.own(table, slots), row, ranks])
 
     def own(self, table: Any, slots: Array) -> Any:
         """The part of a table that is about the robots in these slots."""

@@ -177,7 +177,9 @@ def _advance(
 ) -> Array:
     """Run the kernel: tables of packed states (vsr.physics.squares.gpu.launch), (robots, 9, cells + 1)."""
     robots = max(leaf.shape[0] for leaf in jax.tree.leaves((numbers, terrain, state, controls)))
-    layout = choose_layout(*shape, robots)
+    own = numbers.voxels.shape[0] > 1
+    voxel, cluster = (len(names) + 4 if own else 0 for names in numbers.names)  # with their neighbors
+    layout = choose_layout(*shape, robots, (voxel, cluster))
     ground, shape_of_ground = _ground_tables(terrain)
     state = jnp.broadcast_to(state, (robots, *state.shape[1:]))
     kernel = Kernel(layout, *numbers.names, shape_of_ground, controls.shape[1], count, substep, sticking)

@@ -25,10 +25,14 @@ SHARED_OVERHEAD = 1024
 """of it, what every program costs besides what it asks for [bytes]"""
 
 
+CACHE = 50e6
+"""of the device [bytes]"""
+BYTES_A_CYCLE = 2300
+"""from its memory, 4 TB/s at 1.75 GHz"""
 FLOAT_BYTES = 4
 MOST_LANES = 256
-MOST_TOGETHER = 16
-"""Robots packed into one program."""
+MOST_TOGETHER = 2
+"""Robots packed into one program: 16,384 walkers of 5x5 take 1.8 times as long with five as with two on an H200."""
 
 
 @dataclass(frozen=True)
@@ -90,11 +94,14 @@ class Layout:
         return self.exchanged_bytes <= SHARED_BYTES
 
 
-def choose_layout(rows: int, columns: int, layers: int, robots: int) -> Layout:
+def choose_layout(rows: int, columns: int, layers: int, robots: int, numbers: tuple[int, int] = (0, 0)) -> Layout:
     """The layout that is estimated to be quickest.
 
     Few robots are spread over lanes, a program for each, all of whose numbers stay in registers. Many are packed, so
-    that no lane is idle and contact is resolved only for what is near the ground.
+    that no lane is idle and contact is resolved only for what is near the ground. So many that their numbers no longer
+    fit into the device's cache are spread again, because packed ones read them in every substep.
+
+    numbers: that a voxel and a cluster of each robot have of their own, 0 if they are the same in all robots.
     """
     clusters = (rows + 1) * (columns + 1) * layers
     spread = [
@@ -106,10 +113,10 @@ def choose_layout(rows: int, columns: int, layers: int, robots: int) -> Layout:
     candidates = [layout for layout in (*spread, *packed) if layout.shares_memory]
     if not candidates:
         return Layout(rows, columns, layers, robots, 1, MOST_LANES)
-    return min(candidates, key=_cycles)
+    return min(candidates, key=lambda layout: _cycles(layout, numbers))
 
 
-def _cycles(layout: Layout) -> float:
+def _cycles(layout: Layout, numbers: tuple[int, int] = (0, 0)) -> float:
     """Estimated time of a substep of all robots, in cycles of a multiprocessor.
 
     Counted from the kernel's instructions for an H200 (docs/develop/kernels.md) and held against what was measured there: a
@@ -117,6 +124,7 @@ def _cycles(layout: Layout) -> float:
     read their numbers again and again need five alone, but more of them fit, and reach 0.8. Other accelerators differ,
     and so then does the best layout, a little.
     """
+    reading = 0.0
     if layout.cluster_tiles == 1 and layout.voxel_tiles == 1:
         instructions, registers, alone, together = 1200, 224, 2, 0.65
     else:
@@ -128,9 +136,12 @@ def _cycles(layout: Layout) -> float:
         near_ground = min(math.ceil(1.3 * filled * row / layout.lanes), cluster_tiles)
         instructions = 820 * voxel_tiles + 140 * cluster_tiles + 550 * near_ground
         registers, alone, together = 128, 5, 0.8
+        voxels, clusters = layout.rows * layout.columns, (layout.rows + 1) * (layout.columns + 1)
+        read = FLOAT_BYTES * layout.robots * filled * (numbers[0] * voxels + numbers[1] * clusters)
+        reading = max(0.0, read - CACHE) / BYTES_A_CYCLE
     waiting = math.ceil(layout.programs / MULTIPROCESSORS)
     resident = min(
         waiting, REGISTERS // (registers * layout.lanes), SHARED_IN_ALL // (layout.exchanged_bytes + SHARED_OVERHEAD)
     )
     warps = resident * layout.lanes / WARP
-    return waiting / resident * instructions * max(alone, warps / (4 * together))
+    return max(reading, waiting / resident * instructions * max(alone, warps / (4 * together)))
