@@ -5,7 +5,7 @@ RUN := $(VENV)/bin
 
 OLDEST := .venv-oldest
 
-.PHONY: demo gallery test test-slow test-full test-oldest faults lint clean
+.PHONY: demo gallery test test-slow test-full test-oldest faults docs lint clean
 
 INSTALL := $(RUN)/python -m pip install --quiet --disable-pip-version-check
 
@@ -45,7 +45,7 @@ test-full: $(VENV)/.oracles
 
 FAULTS ?= --minutes 5
 
-faults: $(VENV)/.tools  # a campaign of fault injection: docs/reliability.md
+faults: $(VENV)/.tools  # a campaign of fault injection: docs/develop/reliability.md
 	mkdir -p out
 	$(RUN)/python -m pytest tests/faults/test_faults.py -m campaign --figures out/faults.json $(FAULTS)
 
@@ -57,6 +57,13 @@ $(OLDEST)/.ready: pyproject.toml
 
 test-oldest: $(OLDEST)/.ready  # with the oldest versions that pyproject.toml allows
 	$(OLDEST)/bin/python -m pytest -n 2 --dist loadfile
+
+$(VENV)/.docs: $(VENV)/.ready
+	$(INSTALL) --editable ".[docs]"
+	touch $@
+
+docs: $(VENV)/.docs  # the site, in out/site; it needs no network
+	$(RUN)/python docs/build.py
 
 lint: $(VENV)/.tools
 	$(RUN)/ruff check .

@@ -13,7 +13,7 @@ from conftest import ROOT
 from oldest import BUILD, EXTRAS, REQUIRED, bound_of, name_of, oldest
 
 PACKAGE = ("vsr", "evo", "experiments", "cli.py")
-OPTIONAL = sorted(set(EXTRAS) - {"test", "oracles", "cuda12", "cuda13"})
+OPTIONAL = sorted(set(EXTRAS) - {"test", "oracles", "docs", "cuda12", "cuda13"})
 """Extras of the package itself."""
 TOOLS = {"pytest": "pytest", "pytest-xdist": "-n 2", "ruff": "ruff check", "pyright": "pyright"}
 TOOLS |= {"pytest-timeout": "timeout_method"}
@@ -76,7 +76,8 @@ def test_what_it_loads_on_demand_is_required_or_an_extra():
 
 def test_what_tests_and_examples_load_is_declared():
     assert not undeclared(foreign("tests", always=True), declared("test"))
-    assert not undeclared(foreign("tests"), declared("test", "oracles"))
+    assert not undeclared(foreign("tests"), declared("test", "oracles", "docs"))
+    assert not undeclared(foreign("docs"), declared("docs"))
     assert not undeclared(foreign("examples"), declared())
 
 
@@ -90,6 +91,8 @@ def test_what_is_declared_is_used():
     for name in declared("test") - declared(*OPTIONAL) - set(foreign("tests")) - built_with:
         assert TOOLS[name] in makefile
     assert {name_of(one) for one in EXTRAS["oracles"]} <= set(foreign("tests", always=False))
+    settings = "".join(path.read_text() for path in files("docs"))
+    assert all(name_of(one).replace("-", "_") in settings for one in EXTRAS["docs"])
     assert {name_of(one) for extra in ("cuda12", "cuda13") for one in EXTRAS[extra]} <= declared()
 
 

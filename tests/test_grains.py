@@ -247,7 +247,7 @@ def test_what_grains_gain_a_robot_loses(name):
 
 @pytest.mark.full
 def test_grains_that_do_not_turn_lose_angular_momentum():
-    """As docs/sand.md says of `rolling: null`; and the check above can fail."""
+    """As docs/do/sand.md says of `rolling: null`; and the check above can fail."""
     found = solids.thrown_at_grains(solids.BODIES["squares"], 0.3, rolling=None)
     assert found.drift < 2e-6 * found.given
     assert found.turning_drift > 0.01 * found.turning_given

@@ -177,7 +177,7 @@ def test_regions_of_a_cvt_fill_the_box_and_hold_what_is_nearest():
 
 @pytest.mark.full
 def test_pyribs_draws_what_is_stored(elites, tmp_path):
-    """As docs/search.md has it; colors of the map are the fitness of the elites."""
+    """As docs/reference/searches.md has it; colors of the map are the fitness of the elites."""
     ribs = pytest.importorskip("ribs.archives", reason="pyribs is not installed")
     drawing = pytest.importorskip("ribs.visualize")
     from matplotlib.figure import Figure

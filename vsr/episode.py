@@ -180,7 +180,7 @@ def observe_task(scenario: Scenario, state: EpisodeState) -> tuple[Array, Array]
     """What the task shows to a learner, and which of the numbers are there, (numbers,) each.
 
     There are as many numbers for all bodies of a grid: what a body does not have is 0 and masked out. EvoGym's tasks
-    have EvoGym's observations (docs/tasks.md); raises ValueError for a task that has none.
+    have EvoGym's observations (docs/reference/tasks.md); raises ValueError for a task that has none.
     """
     return scenario.task.observation(state.account, scenario.world, state.world)
 

@@ -1,6 +1,6 @@
 """Truncated back-propagation through an episode: gradients flow through short windows of it.
 
-Slopes through a whole episode of a walking robot explode: contact makes its motion chaotic (docs/learning.md). So they
+Slopes through a whole episode of a walking robot explode: contact makes its motion chaotic (docs/do/learning.md). So they
 flow through short windows only; what was before a window is taken as given.
 """
 

@@ -1,6 +1,6 @@
 """Run folders with a corrupted file, or crafted by somebody with bad intentions: no command crashes or trusts them.
 
-A trial returns its issues: promises of docs/reliability.md that did not hold, each as a sentence.
+A trial returns its issues: promises of docs/develop/reliability.md that did not hold, each as a sentence.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Faults that meet a run in progress: kills, signals, failing and full disks, concurrent writers and readers.
 
-A trial returns its issues: promises of docs/reliability.md that did not hold, each as a sentence.
+A trial returns its issues: promises of docs/develop/reliability.md that did not hold, each as a sentence.
 """
 
 from __future__ import annotations

@@ -277,7 +277,7 @@ def test_every_command_that_reads_runs_is_tried(reference):
 
 
 def test_every_promise_names_tests_that_exist():
-    parts = re.split(r"^## (?=\d)", (ROOT / "docs" / "reliability.md").read_text(), flags=re.MULTILINE)[1:]
+    parts = re.split(r"^## (?=\d)", (ROOT / "docs" / "develop" / "reliability.md").read_text(), flags=re.MULTILINE)[1:]
     assert len(parts) == 9
     for part in parts:
         tests = re.findall(r"`([\w/]+\.py)::(test_\w+)`", part.split("\n## ")[0])

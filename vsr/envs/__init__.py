@@ -1,4 +1,4 @@
-"""Environments for anyone's learner: pure functions, and what brax and gymnasium want (docs/environments.md).
+"""Environments for anyone's learner: pure functions, and what brax and gymnasium want (docs/do/environments.md).
 
 Importing this registers all tasks with gymnasium, if it is installed; tasks of your own follow as they are registered.
 """

@@ -48,7 +48,7 @@ class Ascent:
 
 
 class Adam(Settings):
-    """Gradient ascent by Adam along gradients through the simulation; restarts side by side (docs/learning.md)."""
+    """Gradient ascent by Adam along gradients through the simulation; restarts side by side (docs/do/learning.md)."""
 
     type: Literal["adam"] = "adam"
     population_size: Size = 32

@@ -1,7 +1,7 @@
 """Memory that an experiment, a scene or a training takes, against the memory of this computer.
 
 Needs follow from the description alone: no array is made. Sizes of populations are counted. Needs of programs were
-measured (docs/performance.md), and grow with cells, grains and genes as written here. A need also states the time that
+measured (docs/develop/kernels.md), and grow with cells, grains and genes as written here. A need also states the time that
 passes before a program can begin.
 """
 

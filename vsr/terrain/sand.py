@@ -20,13 +20,13 @@ FILLED = {2: 0.82, 3: 0.58}
 TOGETHER = 32
 """Grains that a GPU reads at once, if their number is a multiple of this."""
 LONGEST_STEP = 0.018
-"""Of a step of grains, in units of the root of radius over gravity (measured: docs/sand.md) ..."""
+"""Of a step of grains, in units of the root of radius over gravity (measured: docs/do/sand.md) ..."""
 LAYERS = 8
 """... up to so many layers; what deeper ones do must travel farther within a step."""
 
 
 ROLLING = 0.1
-"""Coefficient of rolling resistance with which slopes of discs are as steep as those of dry sand (docs/sand.md)."""
+"""Coefficient of rolling resistance with which slopes of discs are as steep as those of dry sand (docs/do/sand.md)."""
 
 
 class Sand(Flat):

@@ -1,4 +1,4 @@
-"""EvoGym's point masses: its springs, limits, contact and friction, restated as arrays (docs/tasks.md)."""
+"""EvoGym's point masses: its springs, limits, contact and friction, restated as arrays (docs/reference/tasks.md)."""
 
 from vsr.physics.evogym.model import EvogymModel, EvogymObject, EvogymState, GroundCells
 

@@ -69,7 +69,7 @@ class BedCost(NamedTuple):
 
 
 def bed_cost(sand: Sand, dimension: int, gravity: float) -> BedCost:
-    """From the description alone: no array is made. What processors took was 2 to 18 % less (docs/sand.md)."""
+    """From the description alone: no array is made. What processors took was 2 to 18 % less (docs/do/sand.md)."""
     grains, ratio = sand.count(dimension), (1 - sand.spread) / (1 + sand.spread)
     slots = sand.neighbors or slots_needed(dimension, ratio)
     compared = 3 ** (dimension - 1) * (sand.candidates or candidates_needed(dimension, ratio))

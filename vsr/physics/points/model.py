@@ -16,7 +16,7 @@ from jax import Array
 from vsr.physics.fluid.law import Chambers
 
 DEFAULT_INTEGRATOR = "verlet"
-"""At the cost of semi-implicit Euler, gaits change much less with the substep (docs/3d.md)."""
+"""At the cost of semi-implicit Euler, gaits change much less with the substep (docs/do/3d.md)."""
 
 
 @jax.tree_util.register_dataclass

@@ -42,7 +42,7 @@ LEAD = 0.5
 SINK = 0.001
 """How deep a corner is let in that is caught above the ground [m]: it then stays in contact, in spite of round-off."""
 ITERATIONS = 4
-"""Passes over the two corners; docs/physics.md says what fewer and more do."""
+"""Passes over the two corners; docs/understand/physics.md says what fewer and more do."""
 AT_REST = 100.0
 """Acceleration that gives a corner within a substep the speed of leaving up to which it counts as resting [m/s²]."""
 NOWHERE = 1e9

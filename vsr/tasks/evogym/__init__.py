@@ -1,4 +1,4 @@
-"""EvoGym's tasks under their names: a table of rows, and one class that plays them (docs/tasks.md)."""
+"""EvoGym's tasks under their names: a table of rows, and one class that plays them (docs/reference/tasks.md)."""
 
 from vsr.tasks.evogym.task import EVOGYM_TASKS, NamedTask
 

@@ -2,7 +2,7 @@
 
 One voxel: its area ratio. The original's step of 1/60 s is a quarter of the period in which a default voxel breathes
 (14 Hz), and its implicit springs damp that motion much too strongly: for three steps after a jump of the control its
-own scheme is off by 0.07, as running it with smaller steps shows (docs/physics.md). So the judged metric,
+own scheme is off by 0.07, as running it with smaller steps shows (docs/understand/physics.md). So the judged metric,
 `worst_area_ratio_error`, compares means over a quarter of a second; `worst_instant_error` has the raw difference at
 single steps.
 """
