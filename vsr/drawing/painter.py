@@ -30,7 +30,7 @@ SMALLER_STEPS = 2
 LEFT, TOP, RIGHT, BOTTOM = 46, 26, 8, 36
 """Margins of a panel around the view [pixels]."""
 BARE = 0, 22, 4, 0
-"""The same, of one without axes."""
+"""The same, of one without axes that has a title; else there are none."""
 FAINT = "#e4e4e4"
 WALL = "#0a2450"
 """Of the lines around chambers."""
@@ -74,7 +74,7 @@ class Painter:
         moment and the place are written above it; bare: without axes, only with its title; marks, grain_colors,
         fluid_colors: how sensor values, grains and fluid are drawn, if not for this robot alone."""
         self.timed, self.bare = timed and not bare, bare
-        self.margins = left, top, right, bottom = BARE if bare else (LEFT, TOP, RIGHT, BOTTOM)
+        self.margins = left, top, right, bottom = _margins(title) if bare else (LEFT, TOP, RIGHT, BOTTOM)
         self.marks = sensor_marks([recording]) if marks is None else marks
         self.is_3d = recording.dimension == 3
         if self.is_3d:  # seen from in front of where it is, so that axes and ground are right there
@@ -337,6 +337,11 @@ class Painter:
         room = width - small.getlength(status) - 12
         draw.text((LEFT, TOP - 6), cut(self.title, room, font(13)), fill=INK, font=font(13), anchor="ls")
         return image
+
+
+def _margins(title: str) -> tuple[int, int, int, int]:
+    """Of a panel without axes."""
+    return BARE if title else (0, 0, 0, 0)
 
 
 def _paint_outlined(draw: ImageDraw.ImageDraw, polygon: list[float], fill: tuple[int, ...], line: str) -> None:

@@ -133,9 +133,8 @@ def banner(gallery: Gallery, folder: Path, target: Path) -> None:
 
 def film_of(tile: Tile, folder: Path, panel: Pixels) -> tuple[bytes, bytes]:
     """A robot in motion as an animated WebP, and its first moment."""
-    film = Film(
-        [recorded(tile, folder, tile.seconds)], Look(tile.color), RATE, panel=panel, seconds=tile.seconds, bare=True
-    )
+    untitled = replace(recorded(tile, folder, tile.seconds), name="")  # the page has the title
+    film = Film([untitled], Look(tile.color), RATE, panel=panel, seconds=tile.seconds, bare=True)
     frames = list(film.frames())
     moving, still = io.BytesIO(), io.BytesIO()
     wait = round(1000 / RATE)
@@ -158,7 +157,7 @@ def page(gallery: Gallery, folder: Path) -> str:
         tiles.append(
             TILE.format(
                 **fields,
-                facts=html.escape(facts[:1].upper() + facts[1:]),
+                facts=f'<p class="facts">{html.escape(facts[:1].upper() + facts[1:])}</p>' if facts else "",
                 command=html.escape(tile.command),
                 play=html.escape(f"vsr play {_from_root(path)}"),
                 moving=moving,
@@ -183,7 +182,7 @@ TILE = """<article>
 </picture>
 <h2>{title}</h2>
 <p>{words}</p>
-<p class="facts">{facts}</p>
+{facts}
 <dl>
 <dt>evolve</dt><dd><code>{command}</code></dd>
 <dt>see it</dt><dd><code>{play}</code></dd>
