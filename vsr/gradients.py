@@ -1,7 +1,7 @@
 """Truncated back-propagation through an episode: gradients flow through short windows of it.
 
-Slopes through a whole episode of a walking robot explode: contact makes its motion chaotic (docs/do/learning.md). So they
-flow through short windows only; what was before a window is taken as given.
+Gradients through a whole episode of a walking robot explode: contact makes its motion chaotic (docs/do/learning.md).
+So they flow through short windows only; what was before a window is taken as given.
 """
 
 from __future__ import annotations

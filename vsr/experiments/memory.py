@@ -1,8 +1,8 @@
 """Memory that an experiment, a scene or a training takes, against the memory of this computer.
 
 Needs follow from the description alone: no array is made. Sizes of populations are counted. Needs of programs were
-measured (docs/develop/kernels.md), and grow with cells, grains and genes as written here. A need also states the time that
-passes before a program can begin.
+measured (docs/develop/kernels.md), and grow with cells, grains and genes as written here. A need also states the time
+that passes before a program can begin.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 The stability bound of an engine is for small motions about rest; STABLE covers large deformations. MARGIN, more
 demanding, is for accuracy: gaits of large bodies still change between a third and a fifth of the bound, and no more
-below (docs/understand/physics.md). That holds for what is soft enough to move; a material so hard that MARGIN asks for less than
-ACCURATE need only be stable.
+below (docs/understand/physics.md). That holds for what is soft enough to move; a material so hard that MARGIN asks for
+less than ACCURATE need only be stable.
 """
 
 from __future__ import annotations

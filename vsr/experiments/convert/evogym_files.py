@@ -105,7 +105,8 @@ def structure_of(body: Body, where: str) -> np.ndarray:
         if not same and (body.cells == len(number)).any():
             raise UserError(
                 f"{where}: robot.body.materials.{symbol} is none of EvoGym's kinds; use engine: evogym with the "
-                f"symbols r, s, h, v (rigid, soft, horizontal, vertical), or its kinds of points (docs/reference/tasks.md)"
+                f"symbols r, s, h, v (rigid, soft, horizontal, vertical), or its kinds of points "
+                f"(docs/reference/tasks.md)"
             )
         number.append(same[0] if same else 0)
     return np.array([*number, 0])[body.cells][::-1]

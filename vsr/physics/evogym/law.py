@@ -1,7 +1,7 @@
 """EvoGym's constants, in its own units: 0.1 a voxel, 1 a point, 0.003 a step of the environment.
 
-They restate a specification read from its source (version 2.0.0). docs/reference/tasks.md has what was measured beside that
-program: off the lattice of the ground the same law to rounding, on it 0.02 to 0.03 voxels apart after one step.
+They restate a specification read from its source (version 2.0.0). docs/reference/tasks.md has what was measured beside
+that program: off the lattice of the ground the same law to rounding, on it 0.02 to 0.03 voxels apart after one step.
 """
 
 from __future__ import annotations

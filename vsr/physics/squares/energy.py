@@ -1,7 +1,7 @@
 """The energy of a robot of square masses: of motion, of weight, and of all that is stretched or pressed in it.
 
-Springs have a stiffness that follows the pose (docs/understand/physics.md), so their forces are near to the gradient of this
-energy and not equal to it. Dampers and friction have none.
+Springs have a stiffness that follows the pose (docs/understand/physics.md), so their forces are near to the gradient of
+this energy and not equal to it. Dampers and friction have none.
 """
 
 from __future__ import annotations

@@ -298,8 +298,8 @@ SINKING = 0.4
 RESTING = 1.0
 """After it is down [s]."""
 PUBLISHED = {(2, TURNING): (12.0, 22.0), (3, TURNING): (17.0, 27.0), (2, ROLLING): (25.0, 35.0)}
-"""Slopes at friction 0.5 by dimension and rolling resistance: of round grains, and of dry sand [degrees]; docs/do/sand.md
-gives the sources."""
+"""Slopes at friction 0.5 by dimension and rolling resistance: of round grains, and of dry sand [degrees];
+docs/do/sand.md gives the sources."""
 KINDS = {None: "still", TURNING: "turning", ROLLING: "sand"}
 
 
