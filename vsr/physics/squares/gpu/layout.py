@@ -119,10 +119,10 @@ def choose_layout(rows: int, columns: int, layers: int, robots: int, numbers: tu
 def _cycles(layout: Layout, numbers: tuple[int, int] = (0, 0)) -> float:
     """Estimated time of a substep of all robots, in cycles of a multiprocessor.
 
-    Counted from the kernel's instructions for an H200 (docs/develop/kernels.md) and held against what was measured there:
-    a warp alone needs two cycles an instruction, and many share four schedulers at 0.65 instructions a cycle; warps that
-    read their numbers again and again need five alone, but more of them fit, and reach 0.8. Other accelerators differ,
-    and so then does the best layout, a little.
+    Counted from the kernel's instructions for an H200 (docs/develop/kernels.md) and held against what was measured
+    there: a warp alone needs two cycles an instruction, and many share four schedulers at 0.65 instructions a
+    cycle; warps that read their numbers again and again need five alone, but more of them fit, and reach 0.8. Other
+    accelerators differ, and so then does the best layout, a little.
     """
     reading = 0.0
     if layout.cluster_tiles == 1 and layout.voxel_tiles == 1:
