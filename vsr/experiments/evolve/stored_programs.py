@@ -14,11 +14,11 @@ import pickle
 import tempfile
 from collections.abc import Callable, Sequence
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import jax
-import jaxlib
 from jax import monitoring
 from jax.experimental import serialize_executable
 
@@ -65,7 +65,7 @@ def _file(experiment: Experiment) -> Path | None:
         return None
     devices = [(one.platform, one.device_kind, one.id, one.process_index) for one in jax.devices()]
     settings = os.environ.get("XLA_FLAGS"), sorted(config.values.items())
-    known = experiment.to_plain(), devices, settings, jax.__version__, jaxlib.__version__, _code()
+    known = experiment.to_plain(), devices, settings, jax.__version__, version("jaxlib"), _code()
     return folder / f"experiment-{hashlib.sha256(repr(known).encode()).hexdigest()}"
 
 
