@@ -341,7 +341,7 @@ def test_what_it_would_cost_is_told_before(file):
     assert result.exit_code == 0, result.output
     assert re.search(r"cost of the whole +about .+ on \d+ cpu devices?, after compiling", result.output)
     assert "6 for each, sine" in result.output
-    assert json.loads(vsr("schema", "landscape").stdout)["required"] == ["robot", "tries"]
+    assert json.loads(vsr("schema", "landscape").stdout)["else"]["required"] == ["robot", "tries"]
 
 
 def test_descriptions_come_back_from_what_is_stored(file):
