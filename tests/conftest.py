@@ -105,6 +105,7 @@ gc.set_threshold(50_000, 20, 50)  # tracing makes many objects that live long: l
 TINY = """
 robot: {body: {shape: aa}, controller: sine}
 task: {duration: 0.6, placement: {clearance: 0.0}}
+evaluation: {trials: 1, refine: null}
 optimizer: {population_size: 6, tournament_size: 2}
 generations: 5
 seeds: 2

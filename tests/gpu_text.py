@@ -51,6 +51,11 @@ static int __any_sync(unsigned, int value) {
   for (int apart = 16; apart; apart /= 2) value |= __shfl_xor_sync(0u, value, apart);
   return value;
 }
+static unsigned __ballot_sync(unsigned, int value) {
+  unsigned votes = value ? 1u << threadIdx.x % 32 : 0u;
+  for (int apart = 16; apart; apart /= 2) votes |= __shfl_xor_sync(0u, votes, apart);
+  return votes;
+}
 static int __all_sync(unsigned, int value) { return !__any_sync(0u, !value); }
 static int __syncthreads_or(int value) {
   int all = 0;

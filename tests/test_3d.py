@@ -278,6 +278,7 @@ robot:
     sensors: [{quantity: volume_ratio}, {quantity: velocity_z, reading: mean, window: 2}]
     passive: [h]
 task: {duration: 0.5}
+evaluation: {trials: 1, refine: null}
 optimizer: {population_size: 4, tournament_size: 2}
 generations: 2
 """)

@@ -38,7 +38,7 @@ def vsr():
 @pytest.mark.slow
 def test_times_are_compared_with_those_of_a_file(tmp_path, capsys, vsr):
     target, other = tmp_path / "before.json", replace(PAIR, robots=2)
-    bench(BenchOptions("2d", json_file=str(target), repeats=1), {"2d": [PAIR]})
+    bench(BenchOptions("2d", json=str(target), repeats=1), {"2d": [PAIR]})
     report = json.loads(target.read_text())
     report["2d"][0]["median_s"] = 1e9
     target.write_text(json.dumps(report))
@@ -61,7 +61,7 @@ def test_scenes_report_what_was_timed(tmp_path, capsys):
     target = tmp_path / "figures.json"
     other = replace(PAIR, name="other", body={"shape": "a"})
     suites = {"2d": [other, PAIR], "3d": [other]}
-    bench(BenchOptions("all", scenes=("pair",), repeats=2, json_file=str(target)), suites)
+    bench(BenchOptions("all", scenes=("pair",), repeats=2, json=str(target)), suites)
     report = json.loads(target.read_text())
     assert set(report) == {"machine", "2d", "scenes_left"}  # a scene was named, so nothing else was timed
     assert report["scenes_left"] == 0
@@ -103,7 +103,7 @@ def test_a_bench_that_is_stopped_leaves_what_it_has_measured(tmp_path, capsys):
     target = tmp_path / "figures.json"
     suites = {"first": [Quick("done"), Stopped("stopped")], "second": [Quick("never")]}
     with pytest.raises(KeyboardInterrupt):
-        bench(BenchOptions(repeats=7, json_file=str(target)), suites)
+        bench(BenchOptions(repeats=7, json=str(target)), suites)
     report = json.loads(target.read_text())
     assert report["first"] == [{"scene": "done", "repeats": 7}]
     assert report["scenes_left"] == 2
@@ -127,7 +127,7 @@ def test_lattices_and_3d_robots_are_timed(tmp_path, capsys):
     target = tmp_path / "figures.json"
     lattices = [BenchLattice("bounce-2", 2, steps=(3, 3)), BenchLattice("bounce-2-x2", 2, 2, steps=(3, 3))]
     robot = replace(PAIR, name="cubes", body={"shape": [["aa"]]})
-    bench(BenchOptions("3d", repeats=1, json_file=str(target)), {"3d": [*lattices, robot]})
+    bench(BenchOptions("3d", repeats=1, json=str(target)), {"3d": [*lattices, robot]})
     *bounced, metrics = json.loads(target.read_text())["3d"]
     for found, springs in zip(bounced, (28, 56), strict=True):
         assert (found["springs"], found["steps"]) == (springs, 3)
@@ -144,7 +144,7 @@ def test_growth_is_timed_and_drawn(tmp_path, capsys):
     points = replace(PAIR, robots=1, seconds=(0.2, 0.2)), PAIR
     series = Series("robots", (points, points))
     json_file, plot = tmp_path / "figures.json", tmp_path / "growth.svg"
-    bench(BenchOptions("growth", repeats=1, json_file=str(json_file), plot=str(plot)), {"growth": [series]})
+    bench(BenchOptions("growth", repeats=1, json=str(json_file), plot=str(plot)), {"growth": [series]})
     (metrics,) = json.loads(json_file.read_text())["growth"]
     assert (metrics["over"], metrics["x"]) == ("robots", [1, 3])
     assert metrics["fixed"] == {"voxels": 2, "substeps": 6}
@@ -301,7 +301,7 @@ def test_sand_is_timed(tmp_path):
     tiny = Sand(radius=0.6, depth=1.5, period=14.0, settle=0.5)
     scenes = (BenchSand("bed", 2, tiny, 2, steps=(3, 3)), BenchSand("walk", 2, tiny, steps=(12, 12), robot=("aa",)))
     target = tmp_path / "sand.json"
-    bench(BenchOptions("sand", repeats=1, json_file=str(target)), {"sand": scenes})
+    bench(BenchOptions("sand", repeats=1, json=str(target)), {"sand": scenes})
     bed, walk = json.loads(target.read_text())["sand"]
     assert bed["grains"] == walk["grains"] == tiny.count(2)
     assert bed["grain_steps_per_s"] == pytest.approx(2 * 3 * bed["grains"] / bed["median_s"])
@@ -314,7 +314,7 @@ def test_fluid_is_timed(tmp_path, capsys):
         BenchFluid("bodies", 3, cells=(1, 2, 2), rounds=(2, 2)),
     )
     target = tmp_path / "fluid.json"
-    bench(BenchOptions("fluid", repeats=1, json_file=str(target)), {"fluid": scenes})
+    bench(BenchOptions("fluid", repeats=1, json=str(target)), {"fluid": scenes})
     cavities, bodies = json.loads(target.read_text())["fluid"]
     assert (cavities["faces"], cavities["grid"], cavities["bodies"]) == (80, 10, 2)
     assert (bodies["faces"], bodies["grid"], bodies["bodies"]) == (24, None, 3)
@@ -326,7 +326,7 @@ def test_fluid_is_timed(tmp_path, capsys):
 @pytest.mark.full
 def test_contact_is_timed_beside_nothing_to_touch(tmp_path, capsys):
     tiny, target = BenchContact("tiny", ("aa",), "points", robots=(2, 2)), tmp_path / "figures.json"
-    bench(BenchOptions("contact", repeats=1, json_file=str(target)), {"contact": [tiny]})
+    bench(BenchOptions("contact", repeats=1, json=str(target)), {"contact": [tiny]})
     (metrics,) = json.loads(target.read_text())["contact"]
     assert metrics["worlds"].keys() == {"nothing", "box", "self", "both"}
     assert metrics["worlds"]["nothing"]["times"] == 1.0
@@ -339,7 +339,7 @@ def test_environments_are_timed_in_steps(tmp_path, capsys):
     target = tmp_path / "figures.json"
     tiny = BenchEnvironment("tiny", "points", "a", size=1, robots=(3, 3), steps=(2, 2))
     unasked = replace(tiny, name="large", everywhere=jax.default_backend() != "cpu", robots=(10**9, 3))
-    bench(BenchOptions("environments", repeats=1, json_file=str(target)), {"environments": [tiny, unasked]})
+    bench(BenchOptions("environments", repeats=1, json=str(target)), {"environments": [tiny, unasked]})
     metrics, *_ = json.loads(target.read_text())["environments"]
     assert (metrics["robots"], metrics["steps"], metrics["voxels"]) == (3, 2, 1)
     assert metrics["interval_s"] == pytest.approx(0.055)
@@ -356,7 +356,7 @@ def test_environments_are_timed_in_steps(tmp_path, capsys):
 def test_archives_are_timed(tmp_path):
     small = ("optimizer.population_size=6", "robot.body.grid=[3, 3]", "robot.body.voxels=3")
     searches = [replace(search, settings=small) for search in archives.SCENES]
-    bench(BenchOptions("archives", repeats=2, json_file=str(tmp_path / "archives.json")), {"archives": searches})
+    bench(BenchOptions("archives", repeats=2, json=str(tmp_path / "archives.json")), {"archives": searches})
     metrics = json.loads((tmp_path / "archives.json").read_text())["archives"]
     assert [one["scene"] for one in metrics] == ["ga", "three_archives"]
     assert all(one[part]["median_s"] > 0 for one in metrics for part in archives.PARTS)

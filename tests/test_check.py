@@ -29,6 +29,7 @@ robot:
       w: {fluid: {pressure: [0, 2000]}}
   controller: {type: sine, frequency: 1.0}
 task: {duration: 2}
+evaluation: {trials: 1, refine: null}
 optimizer: {population_size: 4, tournament_size: 2}
 generations: 2
 """

@@ -449,7 +449,9 @@ def test_a_plugins_task_is_evolved(push_task):
     from vsr.experiments.config import ConfigError, load
     from vsr.experiments.evolve.fitness import evaluation_of
 
-    search = "optimizer: {population_size: 2, tournament_size: 1}\ngenerations: 1\n"
+    search = (
+        "evaluation: {trials: 1, refine: null}\noptimizer: {population_size: 2, tournament_size: 1}\ngenerations: 1\n"
+    )
     file = push_task(1000.0, "sine", f"fitness: pushed\n{search}")
     assert ("experiment", "maximize pushed") in check_file(str(file), run_plugins=True)
     experiment = load(file)

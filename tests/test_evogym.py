@@ -187,48 +187,6 @@ def test_many_robots_are_moved_as_one_is(on_ground):
         assert np.asarray(one) == pytest.approx(np.asarray(other), abs=2e-3)
 
 
-KERNEL = "interpreted" if jax.default_backend() == "cpu" else "fused"
-
-
-@pytest.mark.slow
-def test_the_kernel_moves_worlds_as_plain_jax_does():
-    """In the ground, at its steps, in each other; two worlds at once, one of them folded."""
-    model, state = with_objects()
-    random = np.random.default_rng(3)
-    shaken = replace(
-        state,
-        position=state.position
-        + jnp.float32(random.normal(0, 0.004, state.position.shape))
-        - jnp.array([0.115, 0.012]),
-        velocity=jnp.float32(random.normal(0, 0.5, state.velocity.shape)),
-        drift=jnp.float32(random.normal(0, 0.5, state.velocity.shape)),
-    )
-    folded = replace(
-        shaken, position=shaken.position.at[0, 2, 0].set(shaken.position[0, 0, 1] + jnp.array([0.02, 0.03]))
-    )
-    states = jax.tree.map(lambda *leaves: jnp.stack(leaves), shaken, folded)
-    environment = Environment(gravity=jnp.float32(law.GRAVITY))
-    controls = jnp.float32(random.uniform(-1, 1, (2, 2, 2, 2)))
-
-    def moved(implementation):
-        def one(state, controls):
-            return ENGINE.advance(
-                model, environment, state, controls, substep=law.SUBSTEP, count=5, implementation=implementation
-            )[0]
-
-        return jax.jit(jax.vmap(one))(states, controls)
-
-    plain, kernel = moved("xla"), moved(KERNEL)
-    assert np.asarray(plain.unstable).tolist() == np.asarray(kernel.unstable).tolist()
-    for ours, theirs in zip((kernel, *kernel.objects), (plain, *plain.objects), strict=True):
-        np.testing.assert_allclose(ours.position, theirs.position, atol=2e-6)
-        np.testing.assert_allclose(ours.velocity, theirs.velocity, atol=2e-3 * np.abs(theirs.velocity).max())
-    # Something touched: without ground and package the robot moves otherwise.
-    alone = replace(model, ground=GroundCells.of(np.zeros((4, 9), bool)), objects=())
-    free = ENGINE.advance(alone, environment, replace(shaken, objects=()), controls[0], substep=law.SUBSTEP, count=5)[0]
-    assert np.abs(free.position - plain.position[0]).max() > 1e-4
-
-
 def test_scenes_get_its_units_and_other_ones_are_refused():
     described = {"robot": {"body": {"shape": "hv", "engine": "evogym"}}, "task": {"duration": 0.03}}
     scene = Scene.model_validate(described)

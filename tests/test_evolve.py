@@ -34,6 +34,7 @@ from vsr.experiments.evolve.generation import compile_evolution, program_digest,
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.options import EvolveOptions
 from vsr.experiments.population import in_parts, on_all_devices
+from vsr.experiments.run_time import Operations
 from vsr.experiments.storage.checkpoints import load_checkpoint, save_checkpoint
 from vsr.experiments.storage.runs import read_run
 from vsr.scene import simulate
@@ -43,6 +44,7 @@ robot:
   body: {type: gaussian_mixture, grid: [2, 2], materials: {a: {}, b: {}}}
   controller: {type: mlp, sensors: [{quantity: area_ratio}], hidden: [9]}
 task: {duration: 0.4, placement: {clearance: 0.0}}
+evaluation: {trials: 1, refine: null}
 optimizer: {population_size: 7, tournament_size: 2}
 generations: 4
 seeds: 3
@@ -61,11 +63,11 @@ def compiled():
     """Compiled experiments, so that each is compiled once for all tests."""
     known = {}
 
-    def compile_once(experiment):
+    def compile_once(experiment, counted):
         # How many generations there are is no part of the compiled program.
         key = dump_yaml(experiment.model_copy(update={"generations": 1, "checkpoint_seconds": 0.0}))
         if key not in known:
-            known[key] = compile_evolution(experiment)
+            known[key] = compile_evolution(experiment, counted)
         return known[key]
 
     return compile_once
@@ -384,6 +386,20 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tiny, tmp_path):
     assert read_run(path).generations == done + 2
 
 
+def test_file_and_estimate_come_before_compiling(tiny, tmp_path, monkeypatch, vsr):
+    def compiled(experiment, counted):
+        counted(Operations(plain=1e6))
+        raise UserError("that will do")
+
+    monkeypatch.setattr(evolve_module, "compile_evolution", compiled)
+    result = vsr("evolve", tiny, "--out", tmp_path / "run")
+    names = [line.split(":")[0] for line in result.output.splitlines()]
+    assert names == [
+        "file", "run", "memory of this computer", "time of a generation", "time of the run", "that will do",
+    ]  # fmt: skip
+    assert f"file: {tiny}\n" in result.output
+
+
 @pytest.mark.slow
 def test_ctrl_c_while_compiling_says_how_to_begin(tiny, tmp_path):
     path = tmp_path / "early"
@@ -647,7 +663,7 @@ def test_compare_tests_ranks(vsr, tmp_path):
     high = write_run(tmp_path / "high", [6, 7, 8, 9, 10])
     low = write_run(tmp_path / "low", [1, 2, 3, 4, 5])
     mixed = write_run(tmp_path / "mixed", [5.5, 2.5, 8.5, 0.5, 9.5])
-    reported = json.loads(vsr("compare", high, low, mixed, "--json").stdout)
+    reported = json.loads(vsr("compare", high, low, mixed, "--json", "-").stdout)
     first = reported["pairs"][0]
     assert first["p"] == pytest.approx(2 / 252)
     assert first["p_holm"] == pytest.approx(6 / 252)
@@ -657,9 +673,9 @@ def test_compare_tests_ranks(vsr, tmp_path):
     assert reported["rows"][0]["first"] == 4
     assert "0.0079" in vsr("compare", high, low).output
     one = write_run(tmp_path / "one", [1])
-    assert json.loads(vsr("compare", high, one, "--json").stdout)["pairs"][0]["p"] is None
+    assert json.loads(vsr("compare", high, one, "--json", "-").stdout)["pairs"][0]["p"] is None
     half = write_run(tmp_path / "half", [20, 30, None, None, None])
-    reported = json.loads(vsr("compare", low, half, "--json").stdout)
+    reported = json.loads(vsr("compare", low, half, "--json", "-").stdout)
     assert reported["rows"][1] == {"run": "half", "seeds": 5, "failed": 3, "generations": 2, "first": None,
                                    "final": None, "worse": None, "better": 20.0}  # fmt: skip
     assert reported["pairs"][0]["effect"] == pytest.approx(0.6)
@@ -828,7 +844,8 @@ def climber(tmp_path, monkeypatch):
     file = tmp_path / "climb.yaml"
     file.write_text(
         "plugins: [climber]\nrobot: {body: {shape: aa}, controller: sine}\noptimizer: {type: climber}\n"
-        "task: {duration: 0.3, placement: {clearance: 0.0}}\ngenerations: 5\nseeds: 2\n"
+        "task: {duration: 0.3, placement: {clearance: 0.0}}\nevaluation: {trials: 1, refine: null}\n"
+        "generations: 5\nseeds: 2\n"
     )
     yield file
     OPTIMIZERS.pop("climber", None)

@@ -1,6 +1,5 @@
 """What is shown of chambers: recordings, colors, pictures, pages, reports and the words of `vsr simulate`."""
 
-import json
 from dataclasses import replace
 from functools import cache
 
@@ -20,7 +19,7 @@ from vsr.experiments.play.page import _data_of, page, unpack
 from vsr.experiments.play.recordings import robot_from_trajectory
 from vsr.experiments.report.charts import chambers_chart
 from vsr.experiments.report.page import _chambers
-from vsr.experiments.simulate import as_json
+from vsr.experiments.simulate import as_plain
 from vsr.experiments.storage.files import write_text
 from vsr.physics.engine import assemble_body, engine_of
 from vsr.physics.points.springs import spring_corners
@@ -245,7 +244,7 @@ def test_reports_have_a_chart_of_chambers():
 
 
 def test_simulate_tells_of_chambers():
-    reported = json.loads(as_json(*simulated()))["chambers"]
+    reported = as_plain(*simulated())["chambers"]
     assert [one["rest_volume_m3"] for one in reported] == pytest.approx([5.4e-3, 9e-4], rel=1e-4)
     for one in reported:
         assert one["pressure_pa"] == pytest.approx([LOWEST, HIGHEST], rel=0.02)

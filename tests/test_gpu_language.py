@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import test_evogym
+import test_evogym_kernel
 import test_grains_kernel
 import test_objects_kernel
 import test_points_kernel
@@ -23,7 +23,7 @@ from test_advance import run, zoo
 from vsr.compute import implementation
 from vsr.compute.gpu import interpreter, nvrtc
 from vsr.compute.gpu.cuda import cuda_text
-from vsr.compute.gpu.language import anyone, kernel_call, load, power_of_two, program_id, store
+from vsr.compute.gpu.language import anyone, kernel_call, load, power_of_two, program_id, rank, store
 from vsr.terrain import Flat
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
@@ -158,6 +158,45 @@ def test_a_warp_cannot_wait_alone():
         cuda_text(traced.eqns[0].params["kernel"], 1, [False])
 
 
+@pytest.mark.parametrize("size", [16, 32, 40, 64])
+def test_lanes_make_a_list_of_those_for_which_a_mask_holds(way, size):
+    """Again and again, from below: the list holds the entries in their order, however many each lane has."""
+
+    def program(values, listed, counts, shared):
+        entry = jnp.arange(size, dtype=jnp.int32)
+        mine = load(values.at[entry])
+
+        def turn(state):
+            first, _ = state
+            before, total = rank(mine > first)
+            store(shared.at[before], entry, mask=mine > first)
+            store(listed.at[first, entry], load(shared.at[entry], mask=entry < total, other=-1))
+            counts[first] = total
+            return first + 1, total
+
+        jax.lax.while_loop(lambda state: state[1] > 0, turn, (jnp.int32(0), jnp.int32(1)))
+
+    values = np.random.default_rng(1).integers(0, 4, size, dtype=np.int32)
+    values[[0, -1]] = 3
+    shapes = [((4, size), jnp.int32), ((4,), jnp.int32)]
+    shared = [jax.ShapeDtypeStruct((size,), jnp.int32)]
+    listed, counts = called(program, values, results=shapes, scratch=shared)
+    expected = [np.flatnonzero(values > first) for first in range(4)]
+    assert [np.asarray(row)[:count].tolist() for row, count in zip(listed, counts, strict=True)] == [
+        row.tolist() for row in expected
+    ]
+
+
+def test_only_a_single_warp_can_count():
+    def program(values, results):
+        lane = jnp.arange(64, dtype=jnp.int32)
+        store(results.at[lane], rank(load(values.at[lane]) > 0)[0])
+
+    traced = jax.make_jaxpr(partial(called, program, results=[((64,), jnp.int32)], lanes=64))(np.zeros(64, np.float32))
+    with pytest.raises(NotImplementedError, match="a single warp"):
+        cuda_text(traced.eqns[0].params["kernel"], 1, [False])
+
+
 def test_scratch_that_does_not_fit_on_chip_is_in_memory(way):
     def program(values, results, shared):
         lane = jnp.arange(32, dtype=jnp.int32)
@@ -255,7 +294,7 @@ class TestTextOfTheSimulator:
 
     @pytest.mark.slow
     def test_evogym(self, way):
-        test_evogym.test_the_kernel_moves_worlds_as_plain_jax_does()
+        test_evogym_kernel.test_the_kernel_moves_worlds_as_plain_jax_does()
 
     @pytest.mark.slow
     def test_contact(self, way):

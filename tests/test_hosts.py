@@ -21,6 +21,7 @@ from vsr.experiments.storage.statistics import read_statistics
 TINY = """
 robot: {body: {shape: aa}, controller: sine}
 task: {duration: 0.3, placement: {clearance: 0.0}}
+evaluation: {trials: 1, refine: null}
 optimizer: {population_size: 7, tournament_size: 2}
 generations: 100000
 checkpoint_seconds: 0

@@ -173,7 +173,7 @@ def test_a_table_is_asked(table, tmp_path):
     best = read_table(table).order[0]
     code = read_table(table).code(best)
     for given in (table, table / "table.npz"):
-        result = vsr("landscape", given, "--query", code, "--json", "--robot", tmp_path / "robot.yaml")
+        result = vsr("landscape", given, "--query", code, "--json", "-", "--robot", tmp_path / "robot.yaml")
         assert result.exit_code == 0, result.output
         (found,) = json.loads(result.stdout)
         assert (found["code"], found["rank"], found["tries"], found["of"]) == (code, 1, 6, 8)
@@ -207,7 +207,7 @@ def test_a_folder_is_passed_on_without_its_parts(table, tmp_path):
         (["small.yaml", "--out", "other"], "this is no landscape's folder; give another --out"),
         (["gone.npz"], "there is no such file"),
         (["small_bodis"], "did you mean 'small_bodies', which is shipped?"),
-        (["quickstart"], "quickstart is for vsr evolve"),
+        (["first_walker"], "first_walker is for vsr evolve"),
     ],
 )
 def test_wrong_words_are_helped(table, monkeypatch, arguments, message):
@@ -269,7 +269,7 @@ def test_a_landscape_is_made_in_parts(file, tmp_path, monkeypatch):
     assert (tmp_path / "one" / "map.png").stat().st_size > 10_000
     best = found.order[0]
     assert vsr("landscape", "one", "--query", found.code(best), "--robot", "best.yaml").exit_code == 0
-    again = json.loads(vsr("simulate", "best.yaml", "--json").stdout)
+    again = json.loads(vsr("simulate", "best.yaml", "--json", "-").stdout)
     assert again["measures"]["relative_velocity"] == pytest.approx(float(found.best[best]), rel=1e-3)
 
 

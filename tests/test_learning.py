@@ -31,7 +31,7 @@ world: {terrain: null}
 task: {duration: 0.4}
 fitness: average_squared_control
 physics: {implementation: differentiable, precision: float64, time_step: 1/30}
-evaluation: {gradients: {window: 0.4}}
+evaluation: {trials: 1, refine: null, gradients: {window: 0.4}}
 optimizer: {type: adam, population_size: 4}
 generations: 4
 seeds: 2

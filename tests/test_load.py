@@ -21,14 +21,11 @@ from vsr.experiments.config.yaml import Document
 from vsr.experiments.plot.comparison import Pair, clearest, holm, rank_tests, superiority
 from vsr.experiments.plot.curves import MOST_POINTS, thin
 from vsr.experiments.ranks import quantile, quantiles_of_each
+from vsr.experiments.shipped import EXPERIMENT, shipped_files
 from vsr.experiments.storage.files import json_line
 from vsr.experiments.storage.statistics import read_statistics
 
-EXPERIMENTS = sorted(
-    path
-    for path in (ROOT / "vsr" / "configs").rglob("*.yaml")
-    if "reach" not in path.parts and any(line.startswith(("optimizer:", "generations:")) for line in path.open())
-)
+EXPERIMENTS = [file.path for file in shipped_files() if file.kind == EXPERIMENT]
 
 
 @pytest.fixture
@@ -134,7 +131,10 @@ def test_a_file_with_what_was_set_over_it_reads_back(tiny, tmp_path):
 
 
 def test_a_file_says_what_was_written_and_nothing_else(tmp_path):
-    plain, path = {**load_experiment(ROOT / "vsr" / "configs" / "quickstart.yaml").to_plain()}, tmp_path / "config.yaml"
+    plain, path = (
+        {**load_experiment(ROOT / "vsr" / "configs" / "examples" / "01_first_walker.yaml").to_plain()},
+        tmp_path / "config.yaml",
+    )
     path.write_text("# a comment\n" + dump_plain(plain))
     assert is_written(path, plain)
     assert not is_written(path, {**plain, "generations": 7})

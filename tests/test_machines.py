@@ -468,7 +468,7 @@ def test_ranks_are_level_where_fitness_is():
     [
         (["bulldozing", "--population", "3"], "even number"),
         (["bulldozing", "--grains", "1"], "10<=x"),
-        (["bulldozing", "--duration", "0"], "0<x<=3600"),
+        (["bulldozing", "--seconds", "0"], "0<x<=3600"),
         (["bulldozing", "--resume"], "no run to go on with"),
         (["digging"], "bulldozing"),
     ],
@@ -484,7 +484,7 @@ def test_training_leaves_a_folder_and_goes_on(tmp_path):
     import json
 
     out = tmp_path / "run"
-    size = ["--population", "2", "--grains", "40", "--duration", "0.2", "--trials", "1", "--out", str(out)]
+    size = ["--population", "2", "--grains", "40", "--seconds", "0.2", "--trials", "1", "--out", str(out)]
     first = CliRunner().invoke(cli.main, ["train", "bulldozing", "--generations", "1", *size])
     assert first.exit_code == 0, first.output
     assert {path.name for path in out.iterdir()} == {

@@ -22,13 +22,13 @@ FILE = ROOT / "tests" / "data" / "motion.json"
 NEAR = 0.03
 """How far a voxel of 3 m may be from where it was [m]."""
 MOTION = json.loads(FILE.read_text())
-ALWAYS = "biped", "listing1", "3d/walking_worm"
+ALWAYS = "biped", "two_layer_worm", "walking_worm"
 """Of each engine, and with two materials; the others are more of the same."""
 
 
 def motion_of(name):
     """Measures of a second, and the voxels' centers after it [m], (voxels, dimension)."""
-    scene = load(ROOT / "vsr" / "configs" / f"{name}.yaml", ["task.duration=1.0"])
+    scene = load(ROOT / "vsr" / "configs" / "robots" / f"{name}.yaml", ["task.duration=1.0"])
     outcome = simulate(scene, keep_trajectory=True)
     model = outcome.model
     last = jax.tree.map(lambda leaf: leaf[-1], outcome.trajectory.state)

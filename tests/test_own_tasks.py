@@ -119,6 +119,7 @@ def test_evogym_masses_refuse_tasks_with_our_things():
 FRESH = {
     "robot": {"body": {"shape": ["aa"]}, "controller": "sine"},
     "task": {"type": "fresh_ground", "duration": 1.0, "roughness": 2.0},
+    "evaluation": {"trials": 1, "refine": None},
     "optimizer": {"population_size": 4},
     "generations": 2,
 }
@@ -148,7 +149,7 @@ def test_every_generation_has_a_ground_of_its_own_and_scenes_one_of_the_held_out
 def test_a_robot_is_measured_on_the_held_out_set(tmp_path):
     file = tmp_path / "robot.yaml"
     file.write_text("robot: {body: {shape: [aa]}}\ntask: {type: fresh_ground, duration: 1.0, level: 0, roughness: 3}\n")
-    said = CliRunner().invoke(cli.main, ["simulate", str(file), "--held-out", "2", "--json"])
+    said = CliRunner().invoke(cli.main, ["simulate", str(file), "--held-out", "2", "--json", "-"])
     assert said.exit_code == 0, said.output
     heights = json.loads(said.stdout)["average_height"]
     assert len(heights) == 2

@@ -100,6 +100,7 @@ plugins: [{NAME}]
 robot: {{body: {{shape: aa, engine: points}}, controller: sine}}
 world: {{terrain: ice}}
 task: {{type: dash, placement: {{clearance: 0.0}}}}
+evaluation: {{trials: 1, refine: null}}
 optimizer: {{type: collector, cells: 3}}
 generations: 2
 seeds: 2

@@ -1,6 +1,5 @@
 """Voxels of point masses, in 2-D and 3-D: joints, actuation, volumes, stability; lattices are the judge."""
 
-import json
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -11,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from vsr.environment import Environment
-from vsr.experiments.simulate import as_json
+from vsr.experiments.simulate import as_plain
 from vsr.experiments.terminal import show_outcome
 from vsr.lattice import INTEGRATORS, advance, isotropic, of_cells
 from vsr.lattice import rest_state as lattice_at_rest
@@ -397,4 +396,4 @@ def test_broken_springs_are_told(capsys):
     assert MEASURES["broken_springs"](SimpleNamespace(broken_springs=None, total_time=jnp.float32(1))) == 0  # none can
     show_outcome("one voxel", Scene.model_validate(scene), outcome, None)
     assert capsys.readouterr().out.count("broken_springs") == 1
-    assert json.loads(as_json(Scene.model_validate(scene), outcome))["broken_springs"] == outcome.broken_springs
+    assert as_plain(Scene.model_validate(scene), outcome)["broken_springs"] == outcome.broken_springs

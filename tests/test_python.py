@@ -10,7 +10,7 @@ from conftest import TINY, apart
 
 import vsr
 from vsr.cli import main
-from vsr.experiments.config.problems import UserError
+from vsr.experiments.config.problems import UserError, in_python
 from vsr.experiments.evolve.python import register_fitness
 from vsr.experiments.storage.sources import sources_of
 from vsr.tasks import MEASURES
@@ -196,3 +196,26 @@ def test_evaluate_says_what_is_wrong(run):
         vsr.evaluate([])
     with pytest.raises(UserError, match="no such file"):
         vsr.evaluate("nobody.yaml")
+
+
+def test_errors_speak_of_parameters_not_of_options(run, tmp_path):
+    with pytest.raises(UserError) as raised:
+        vsr.evolve(run.experiment, out=run.path, quiet=True)
+    assert "add resume=True to go on with it, or give another out" in str(raised.value)
+    with pytest.raises(UserError) as raised:
+        vsr.evolve(yaml.safe_load(TINY), settings={"population": 3}, out=tmp_path / "other", quiet=True)
+    assert str(raised.value).startswith("settings population=3: population: unknown key")
+
+
+@pytest.mark.parametrize(
+    ("message", "meant"),
+    [
+        ("to go on: vsr evolve 'a b/c' --resume", "to go on: vsr.evolve(..., out='a b/c', resume=True)"),
+        ("runs/a: wait, or give another --out", "runs/a: wait, or give another out"),
+        ("--device gpu: it cannot be used", "device gpu: it cannot be used"),
+        ("fix it: vsr evolve a.yaml --out FOLDER, or --seeds 3", "fix it: vsr evolve a.yaml --out FOLDER, or seeds 3"),
+        ("a--set", "a--set"),
+    ],
+)
+def test_messages_are_worded_for_python(message, meant):
+    assert in_python(message) == meant

@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from conftest import ROOT
 from growing import rows_of
 
 from vsr.cli import main
@@ -15,6 +14,7 @@ from vsr.experiments.config import load_experiment, parse_experiment
 from vsr.experiments.config.problems import ConfigError
 from vsr.experiments.evolve.fitness import draw, evaluate_all
 from vsr.experiments.perturbation import DomainRandomization, EvaluationOptions, InitialNoise, perturbations_of
+from vsr.experiments.shipped import find_config
 from vsr.scene import Scene, simulate
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
@@ -22,6 +22,7 @@ ROBOT = "robot: {body: {shape: aa}, controller: sine}\ntask: {duration: 0.8, pla
 EVALUATION = """
 evaluation:
   trials: 4
+  refine: null
   jitter: {height: 0.0}
   randomize: {friction: [0.02, 0.1], mass: [0.5, 2.0], stiffness: [0.5, 1.5], gravity: [0.5, 1.0]}
   terrains: [{type: uphill, angle: 15}]
@@ -116,7 +117,7 @@ def test_fresh_draws_resume_bit_for_bit_and_can_be_verified(tmp_path):
     title = (tmp_path / "whole" / "best" / "seed-1.yaml").read_text().splitlines()[0]
     assert "worst of 2 trials, 2 terrains, friction x 0.02 to 0.1" in title
     assert "resampled in every generation" in title
-    robots = json.loads(vsr("verify", tmp_path / "whole", "--json").stdout)["robots"]
+    robots = json.loads(vsr("verify", tmp_path / "whole", "--json", "-").stdout)["robots"]
     assert [robot["exact"] for robot in robots] == [True, True]
 
 
@@ -126,7 +127,10 @@ def test_fresh_draws_resume_bit_for_bit_and_can_be_verified(tmp_path):
 @pytest.mark.parametrize(
     ("evaluation", "message"),
     [
-        ("{randomize: {mass: [0.5, 2]}}", "evaluation.randomize: one start alone draws the middle of every interval"),
+        (
+            "{randomize: {mass: [0.5, 2]}, trials: 1}",
+            "evaluation.randomize: one start alone draws the middle of every interval",
+        ),
         (
             "{randomize: {mass: [2, 0.5]}, trials: 2}",
             "evaluation.randomize.mass: [2, 0.5] given; it should be two factors",
@@ -171,7 +175,25 @@ def test_substeps_suit_the_stiffest_and_lightest():
 
 
 def test_the_shipped_example_varies_everything():
-    options = load_experiment(ROOT / "vsr" / "configs" / "robust.yaml").evaluation
+    options = load_experiment(find_config("robust")).evaluation
     assert (options.resample, options.aggregate, 1 + len(options.terrains)) == ("every_generation", "worst", 4)
-    assert EvaluationOptions().summary == ""
-    assert options.cost(60) == 480
+    assert EvaluationOptions(trials=1, refine=None).summary == ""
+    assert options.cost(40) == 40 * 4 + 2 * 3 * 4
+
+
+def test_by_default_luck_and_large_steps_do_not_win():
+    """Three trials, leaders re-checked; as many trials as there are grounds; no re-check where it cannot be."""
+    default = of_text("").evaluation
+    assert (default.trials, default.aggregate) == (3, "median")
+    assert default.refine is not None
+    assert (default.refine.factor, default.refine.top, default.refine.trials) == (4, 0.05, 3)
+    assert default.cost(40) == 40 * 3 + 2 * 3 * 4
+    many = of_text("evaluation: {terrains: [flat, hilly, uphill]}\n").evaluation
+    assert (many.trials, many.refine.trials) == (4, 4)
+    few = of_text("evaluation: {terrains: [hilly], refine: {factor: 2}}\n").evaluation
+    assert (few.trials, few.refine.factor, few.refine.trials) == (3, 2, 3)
+    assert of_text("evaluation: {refine: null}\n").evaluation.refine is None
+    fixed = "robot: {body: {shape: hv, engine: evogym}, controller: sine}\n"
+    assert parse_experiment(fixed).evaluation.refine is None
+    with pytest.raises(ConfigError, match=r"evaluation.refine: evogym masses have substeps of one length only"):
+        parse_experiment(fixed + "evaluation: {refine: {factor: 2}}\n")

@@ -180,6 +180,7 @@ def test_the_best_robot_is_the_best_at_home():
 EXPERIMENT = {
     "robot": {"body": {"shape": "aa"}, "controller": "sine"},
     "task": {"duration": 0.4, "placement": {"clearance": 0.0, "velocity": [2.0, 1.0]}},
+    "evaluation": {"trials": 1, "refine": None},
     "optimizer": {"population_size": 6, "tournament_size": 2},
     "generations": 1,
     "seeds": SEEDS,
@@ -306,7 +307,7 @@ def test_robots_abroad_are_simulated_as_natives_are():
 
 
 def test_experiments_differ_in_their_ground_alone():
-    (file,) = find_studies("sand")
+    (file,) = find_studies("grounds")
     experiments = {name: file.experiment(name) for name in file.study.experiments}
     assert {"smoke", "quick", "full"} == set(file.study.scales)
     assert not file.scale("full").set
@@ -344,7 +345,7 @@ def test_smoke_of_the_sand_study(tmp_path):
     """All of it, copied to a folder of results; a second start simulates nothing."""
     command = [
         "reproduce",
-        "sand",
+        "grounds",
         "--scale",
         "smoke",
         "--out",
@@ -354,14 +355,15 @@ def test_smoke_of_the_sand_study(tmp_path):
     ]
     result = CliRunner().invoke(cli.main, command)
     assert result.exit_code == 0, result.output
-    home = tmp_path / "runs" / "sand"
+    home = tmp_path / "runs" / "grounds"
     report = (home / "report.md").read_text()
     for words in ("## Winners exchanged", "![](exchange.png)", "![](exchange.gif)", "![](bodies.png)", "**not run**"):
         assert words in report
     found = read_exchange({name: read_run(home / name) for name in ("hard", "sand")}, home)
     assert found is not None
     assert found.measured.shape == (4, 2, 2, 2)
-    kept = {str(path.relative_to(tmp_path / "kept" / "sand")) for path in (tmp_path / "kept" / "sand").rglob("*")}
+    copied = tmp_path / "kept" / "grounds"
+    kept = {str(path.relative_to(copied)) for path in copied.rglob("*")}
     assert {"report.md", "exchange.json", "exchange.csv", "exchange.gif", "hard.yaml", "best/sand.yaml"} <= kept
     assert "hard" not in kept
     again = CliRunner().invoke(cli.main, [*command, "--resume"])

@@ -20,6 +20,7 @@ from vsr.experiments.storage.runs import read_run
 
 ELITES = """
 robot: {body: {type: material_grid, grid: [2, 2]}, controller: sine}
+evaluation: {trials: 1, refine: null}
 optimizer:
   type: map_elites
   population_size: 6
@@ -33,6 +34,7 @@ seeds: 2
 """
 FRONT = """
 robot: {body: {shape: aa}, controller: sine}
+evaluation: {trials: 1, refine: null}
 optimizer: {type: nsga2, population_size: 6, objectives: [{measure: average_height}], reference: [-1.0, 10.0]}
 generations: 3
 seeds: 2
@@ -134,7 +136,7 @@ def test_figures_are_plotted_and_compared(elites, tmp_path):
     assert result.exit_code == 0, result.output
     drawn = (tmp_path / "figure.svg").read_text()
     assert len(re.findall('<g id="axes_', drawn)) == 2
-    result = vsr("compare", elites, other, "--metric", "body.coverage", "--json")
+    result = vsr("compare", elites, other, "--metric", "body.coverage", "--json", "-")
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
     assert found["measure"] == "body.coverage"

@@ -80,10 +80,10 @@ def test_a_signal_at_any_moment_ends_with_a_sentence(tmp_path, number):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["simulate", "configs/biped.yaml"],
-        ["check", "configs/quickstart.yaml"],
-        ["play", "configs/biped.yaml", "--out", "{path}.html"],
-        ["refine", "configs/biped.yaml"],
+        ["simulate", "configs/robots/biped.yaml"],
+        ["check", "configs/examples/01_first_walker.yaml"],
+        ["play", "configs/robots/biped.yaml", "--out", "{path}.html"],
+        ["refine", "configs/robots/biped.yaml"],
         ["bench", "2d"],
         ["reproduce", "body", "--scale", "smoke", "--out", "{path}"],
         ["train", "bulldozing", "--out", "{path}"],

@@ -47,14 +47,17 @@ def fitness_of_two_generations(evolution):
 @pytest.mark.slow
 def test_a_second_start_reads_what_the_first_compiled(store, tmp_path, monkeypatch):
     experiment = written(tmp_path / "small.yaml")
-    first = fitness_of_two_generations(compile_evolution(experiment))
+    counted, again = [], []
+    first = fitness_of_two_generations(compile_evolution(experiment, counted.append))
     (file,) = store.glob("experiment-*")
 
     def must_not(*_):
         raise AssertionError("compiled again")
 
     monkeypatch.setattr("vsr.experiments.evolve.generation._compile", must_not)
-    assert fitness_of_two_generations(compile_evolution(experiment)) == first
+    assert fitness_of_two_generations(compile_evolution(experiment, again.append)) == first
+    assert again == counted[:1]
+    assert again[0].plain > 1e5
     with pytest.raises(AssertionError, match="compiled again"):  # another experiment
         compile_evolution(written(tmp_path / "other.yaml", "fitness: average_height\n"))
     with monkeypatch.context() as other:

@@ -20,13 +20,14 @@ from vsr.evidence.reproduce.tables import curves
 from vsr.experiments.check import check_file
 from vsr.experiments.claims import CLAIMS, Above, Gain, GainsMore, MetricAbove, Result, Wider
 from vsr.experiments.config import load_experiment
+from vsr.experiments.shipped import STUDY, shipped_files
 from vsr.experiments.storage.files import write_checked_json
 from vsr.experiments.storage.runs import read_run
 from vsr.experiments.study import SHIPPED, find_studies, load_study
 from vsr.sensors import Sensor
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
-STUDIES = sorted(SHIPPED.glob("*.yaml"))
+STUDIES = [file.path for file in shipped_files() if file.kind == STUDY]
 GENES = {
     "5x5": 80, "10x10": 80, "evolution": 44, "development": 132,
     "worm_phases": 4, "biped_phases": 6, "tripod_phases": 8,
@@ -43,9 +44,9 @@ def vsr():
 
 
 # Many experiments to trace, or three beds of sand.
-SLOW = ("body", "devo", "control", "sensing", "sand", "archives", "together")
+SLOW = ("body", "devo", "control", "sensing", "grounds", "archives", "together")
 assert {*SLOW} <= {path.stem for path in STUDIES}
-OUR_OWN = ("sand", "archives", "together")
+OUR_OWN = ("grounds", "archives", "together")
 """Of which no paper says how much to compute."""
 
 
@@ -113,6 +114,7 @@ def test_smoke_of_the_body_study(vsr, tmp_path):
 OWN_EXPERIMENT = """
 robot: {body: {shape: aa}, controller: sine}
 task: {duration: 0.6, placement: {clearance: 0.0}}
+evaluation: {trials: 1, refine: null}
 optimizer: {population_size: 6, tournament_size: 2}
 generations: 3
 seeds: SEEDS
@@ -173,7 +175,7 @@ def test_a_study_is_run_in_pieces(vsr, own, tmp_path, monkeypatch):
     monkeypatch.setattr("vsr.evidence.reproduce.robots.simulate_again", None)
     assert "already finished" in vsr(*command, "--resume").output
     (tmp_path / "own" / "report.md").unlink()
-    again = vsr(*command, "--report")
+    again = vsr(*command, "--report-only")
     assert again.exit_code == 0, again.output
     changed = [path.name for path, content in before.items() if path.read_bytes() != content]
     assert set(changed) <= {"figure.pdf"}
@@ -185,7 +187,7 @@ def test_a_study_is_run_in_pieces(vsr, own, tmp_path, monkeypatch):
         (["bodie"], "bodie: there is no such file; did you mean 'body', which is shipped?"),
         (["body", "--scale", "papper"], "has no such scale; did you mean 'paper'?"),
         (["body", "--only", "5x6"], "--only 5x6: there is no such experiment; did you mean '5x5'?"),
-        (["body", "--report", "--out", "nowhere"], "nowhere: there is no run in it"),
+        (["body", "--report-only", "--out", "nowhere"], "nowhere: there is no run in it"),
         (
             ["body", "--set", "optimizer.n_pup=3", "--out", "nowhere"],
             "optimizer.n_pup: unknown key; choose from population_size",

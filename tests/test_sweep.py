@@ -28,6 +28,7 @@ from vsr.experiments.sweep.folder import combine, read_axes, read_jobs, split_va
 TINY = """
 robot: {body: {shape: aa}, controller: sine}
 task: {duration: 0.3, placement: {clearance: 0.0}}
+evaluation: {trials: 1, refine: null}
 optimizer: {population_size: 7, tournament_size: 2}
 generations: 2
 checkpoint_seconds: 0

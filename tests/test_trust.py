@@ -133,7 +133,7 @@ def test_no_robot_of_the_quick_scale_is_broken_and_not_reported():
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [(["--scale", "full"], "2d suite has one scale"), (["--suite", "trust", "--plots", "x"], "draws nothing")],
+    [(["--large"], "2d suite has no larger checks"), (["--suite", "trust", "--plots", "x"], "draws nothing")],
 )
 def test_options_of_other_suites_are_refused(options, message):
     result = CliRunner().invoke(cli.main, ["validate", *options])
@@ -175,6 +175,7 @@ robot:
     materials: {a: {}, b: {actuation: force, max_force: 1.0e+12}}
   controller: {type: sine_by_material, drives: {a: {frequency: 1.0}, b: {frequency: 2.0}}}
 task: {duration: 0.5, placement: {clearance: 0.0}}
+evaluation: {trials: 1, refine: null}
 optimizer: {population_size: 16, tournament_size: 2}
 generations: 3
 """

@@ -273,7 +273,7 @@ def test_results_are_not_copied_onto_themselves(tmp_path):
 
 def test_studies_are_told_from_experiments(tmp_path):
     assert is_study(ROOT / "vsr" / "configs" / "studies" / "body.yaml")
-    assert not is_study(ROOT / "vsr" / "configs" / "quickstart.yaml")
+    assert not is_study(ROOT / "vsr" / "configs" / "examples" / "01_first_walker.yaml")
     file = tmp_path / "f.yaml"
     file.write_text(EXPERIMENT + "# experiments\n")
     assert not is_study(file)

@@ -120,7 +120,7 @@ def robot_of(folder):
 READERS = {
     "plot": lambda run: ["plot", run, "--out", run.parent / "curve.png"],
     "compare": lambda run: ["compare", run, run],
-    "compare as JSON": lambda run: ["compare", run, "--json"],
+    "compare as JSON": lambda run: ["compare", run, "--json", "-"],
 }
 SIMULATORS = {
     "report": lambda run: ["report", run, "--out", run.parent / "page.html"],
@@ -286,7 +286,7 @@ def test_a_plugin_that_ends_or_fails_is_told(tmp_path, code, wanted):
     file.write_text(TINY + "plugins: [faulty_plugin]\n")
     result = vsr("evolve", file, "--out", tmp_path / "run")
     assert result.exit_code == 2
-    assert result.output.startswith(f"{file}:8: plugins.0: plugin 'faulty_plugin' {wanted}")
+    assert result.output.startswith(f"{file}:9: plugins.0: plugin 'faulty_plugin' {wanted}")
     assert not (tmp_path / "run").exists()
     result = vsr("list", "--plugin", "faulty_plugin")  # looked for in the current folder
     assert result.exit_code == 2
@@ -309,11 +309,11 @@ def test_code_that_ends_the_program_is_told(tmp_path, monkeypatch):
 
 
 EMPTY = [
-    ["evolve", "quickstart", "--out", ""], ["evolve", ""], ["evolve", "quickstart", "--coordinator", " "],
+    ["evolve", "first_walker", "--out", ""], ["evolve", ""], ["evolve", "first_walker", "--coordinator", " "],
     ["play", "", "--out", "a.png"], ["play", "robot.yaml", "--out", ""], ["refine", "robot.yaml", "--plot", ""],
     ["refine", "robot.yaml", "--json", ""], ["report", "run", ""], ["report", "run", "--out", "\t"], ["plot", "run", "--out", ""],
-    ["compare", ""], ["watch", ""], ["check", ""], ["check", "quickstart", "--set", ""], ["simulate", "robot.yaml", "--out", ""],
-    ["sweep", "quickstart", "--out", "", "--sweep", "optimizer.population_size=1,2"], ["sweep", "quickstart", "--sweep", ""],
+    ["compare", ""], ["watch", ""], ["check", ""], ["check", "first_walker", "--set", ""], ["simulate", "robot.yaml", "--out", ""],
+    ["sweep", "first_walker", "--out", "", "--sweep", "optimizer.population_size=1,2"], ["sweep", "first_walker", "--sweep", ""],
     ["reproduce", "body", "--out", ""], ["reproduce", "body", "--copy", ""], ["reproduce", ""], ["list", ""], ["list", "--plugin", ""],
     ["bench", "2d", "--json", ""], ["validate", "--plots", ""], ["validate", "--reference", ""], ["train", "bulldozing", "--out", ""],
     ["reach", ""], ["reach", "x.yaml", "--json", ""],

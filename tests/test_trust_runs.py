@@ -154,7 +154,7 @@ def test_a_user_without_a_home_only_loses_time(monkeypatch):
 def compiled():
     known = []
 
-    def compile_once(experiment):
+    def compile_once(experiment, _=None):
         if not known:
             known.append(compile_evolution(experiment))
         return known[0]
@@ -460,7 +460,7 @@ def test_a_flipped_bit_anywhere_never_shows_a_traceback_or_another_result(vsr, r
     named = ("config.yaml", "meta.json", "statistics.bin", "lineage/00000002.npz", "checkpoints/00000005.npz")
     file = run / generator.choice(named)
     file.write_bytes(flipped(file.read_bytes(), generator.randrange(8 * file.stat().st_size)))
-    results = [apart().invoke(cli.main, ["compare", str(path), "--json"]) for path in (runs / "five", run)]
+    results = [apart().invoke(cli.main, ["compare", str(path), "--json", "-"]) for path in (runs / "five", run)]
     expected, result = json.loads(results[0].stdout)["rows"][0], results[1]
     if result.exit_code == 0 and "statistics.bin: generation" not in result.stderr:
         assert json.loads(result.stdout)["rows"][0] == expected | {"run": "run"}

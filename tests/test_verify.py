@@ -32,7 +32,7 @@ def vsr(*arguments):
 
 def found(*arguments):
     """Exit code, and what was found of every file."""
-    result = apart().invoke(main, ["verify", *map(str, arguments), "--json"])
+    result = apart().invoke(main, ["verify", *map(str, arguments), "--json", "-"])
     assert result.exit_code in (0, 1), result.output
     return result.exit_code, json.loads(result.stdout)["robots"]
 

@@ -1,4 +1,4 @@
-"""3-D robots walk: those of configs/3d, all in one grid, so that one program serves them."""
+"""3-D robots walk: those of configs/robots, all in one grid, so that one program serves them."""
 
 import pytest
 from conftest import ROOT
@@ -18,7 +18,7 @@ def padded(levels, nothing):
 
 def walk(name, **controller):
     """Travel velocity [m/s] of a shipped robot, far from walls."""
-    data = load_scene(ROOT / "vsr" / "configs" / "3d" / f"{name}.yaml").to_plain()
+    data = load_scene(ROOT / "vsr" / "configs" / "robots" / f"{name}.yaml").to_plain()
     shape = padded(data["robot"]["body"]["shape"], ".")
     data["robot"]["body"]["shape"] = [["".join(row) for row in level] for level in shape]
     data["robot"]["controller"]["phase"] = padded(data["robot"]["controller"]["phase"], None)

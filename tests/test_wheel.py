@@ -165,8 +165,8 @@ def test_nothing_comes_from_the_checkout(python, installed):
 
 @pytest.mark.full
 def test_commands_find_what_they_need(vsr, tmp_path):
-    assert "3d/quadruped" in vsr("list", "configs")
-    for name in ("biped", "quickstart", "studies/devo", "3d/walking_worm"):
+    assert "08_3d_quadruped" in vsr("list", "configs")
+    for name in ("biped", "first_walker", "studies/devo", "walking_worm"):
         assert f"{name}: valid" in vsr("check", name)
     assert "travel_velocity" in vsr("simulate", "biped")
     vsr("play", "worm", "--seconds", "1")
@@ -187,13 +187,13 @@ def test_runs_of_shipped_files(vsr, tmp_path):
         "--set",
         "task.duration=0.5",
     )
-    vsr("evolve", "quickstart", *small)
-    run = tmp_path / "runs" / "quickstart"
-    assert json.loads((run / "meta.json").read_text())["config"] == "quickstart, shipped with vsr"
+    vsr("evolve", "first_walker", *small)
+    run = tmp_path / "runs" / "first_walker"
+    assert json.loads((run / "meta.json").read_text())["config"] == "01_first_walker, shipped with vsr"
     assert (run / "report.html").is_file()
     vsr("plot", run)
-    vsr("sweep", "quickstart", *small, "--sweep", "optimizer.sigma=0.1,0.2")
-    assert len(list((tmp_path / "runs" / "quickstart-sweep").glob("*/meta.json"))) == 2
+    vsr("sweep", "first_walker", *small, "--sweep", "optimizer.sigma=0.1,0.2")
+    assert len(list((tmp_path / "runs" / "first_walker-sweep").glob("*/meta.json"))) == 2
 
 
 @pytest.mark.full

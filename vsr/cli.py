@@ -6,6 +6,7 @@ import contextlib
 import errno
 import gc
 import inspect
+import io
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -18,14 +19,14 @@ from vsr.evidence.validate import ValidateOptions
 from vsr.experiments import stopping
 from vsr.experiments.options import (
     PICTURE,
-    SEEDS,
     Argument,
-    AsJson,
     DesignOptions,
     Device,
     EvaluateOptions,
     EvolveOptions,
+    Json,
     LandscapeOptions,
+    Metric,
     Option,
     PlayOptions,
     Plugins,
@@ -38,7 +39,10 @@ from vsr.experiments.options import (
     TrustPlugins,
     VerifyOptions,
     WatchOptions,
+    complete_names,
+    out_option,
     parameters,
+    seed_option,
 )
 
 SECTIONS = ("Start", "Run", "Look at results", "Test robots", "Convert", "Laboratory", "For developers")
@@ -67,6 +71,7 @@ class _Commands(click.Group):
     def main(self, args: Any = None, *more: Any, **options: Any) -> Any:
         if args is None:  # the arguments of this process
             stopping.listen()
+            sys.stdout, sys.stderr = map(_without_reader, (sys.stdout, sys.stderr))
         return super().main(args, *more, **options)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -74,9 +79,7 @@ class _Commands(click.Group):
         width = max(map(len, self.commands))
         for section in SECTIONS:
             of_section = [each for each in self.commands.values() if getattr(each, "section", "") == section]
-            rows = [
-                (f"{each.name:{width}}", each.get_short_help_str(formatter.width - width - 6)) for each in of_section
-            ]
+            rows = [(f"{each.name:{width}}", (each.help or "").split("\n")[0]) for each in of_section]
             with formatter.section(section):
                 formatter.write_dl(rows)
 
@@ -114,6 +117,30 @@ class _Commands(click.Group):
                 sys.stdout.flush()
                 os._exit(getattr(error, "exit_code", 2))
             ctx.exit(getattr(error, "exit_code", 2))
+
+
+class _Pipe(io.FileIO):
+    """A stream of this process that loses what it is given once nobody reads it any more, as after `| head`."""
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            return len(data)
+
+
+def _without_reader(stream: Any) -> Any:
+    """Standard output or error that needs no reader: a command goes on to its end without it."""
+    if not isinstance(stream, io.TextIOWrapper):  # none, or somebody else's
+        return stream
+    stream.flush()
+    return io.TextIOWrapper(
+        io.BufferedWriter(_Pipe(stream.fileno(), "w", closefd=False)),
+        encoding=stream.encoding,
+        errors=stream.errors,
+        line_buffering=stream.line_buffering,
+        write_through=stream.write_through,
+    )
 
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -156,12 +183,17 @@ def _loading() -> Iterator[None]:
         gc.enable()
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="To complete commands, options and names with Tab: vsr completion --help.",
+)
 @click.version_option(package_name="voxel-soft-robots")
 def main() -> None:
     """Simulate and evolve voxel-based soft robots.
 
-    NAME instead of a file is the name of a shipped one; `vsr list configs` shows them.
+    NAME instead of a file is the name of a shipped one; `vsr list configs` shows them. `vsr COMMAND --help` explains a
+    command.
     """
 
 
@@ -187,22 +219,56 @@ def _command(section: str, name: str | None = None) -> Callable[[Callable[..., N
     return made
 
 
-@_command("Start", "list")
-def list_components(kind: Annotated[str | None, Argument()] = None, plugins: Plugins = ()) -> None:
-    """List every component with its parameters.
+@_command("Start")
+def new(
+    name: Annotated[str, Argument("NAME")],
+    example: Annotated[
+        str,
+        Option(
+            "The shipped file to copy; vsr list configs shows them.",
+            "--from",
+            metavar="NAME",
+            shell_complete=complete_names,
+        ),
+    ],
+) -> None:
+    """Copy a shipped example into a file of your own.
 
-    A KIND lists only that kind; `configs` lists the shipped files.
+    The file NAME.yaml keeps the comments of the example. A file that exists is left alone.
+    """
+    from vsr.experiments.new import copy_example, next_steps
+
+    file = copy_example(name, example)
+    click.echo(f"written to {file}")
+    click.echo(f"next: {next_steps(file)}")
+
+
+@_command("Start", "list")
+def list_components(
+    kind: Annotated[str | None, Argument()] = None,
+    plugins: Plugins = (),
+    everything: Annotated[
+        bool, Option("With configs: parts of studies and further experiments, too.", "--all")
+    ] = False,
+) -> None:
+    """List shipped files and components.
+
+    Without KIND it lists the kinds and the names in each; a KIND lists its components with their parameters, and
+    `configs` the shipped files.
     """
     from vsr.experiments.terminal import show_catalog
 
-    show_catalog(kind, plugins)
+    show_catalog(kind, plugins, everything=everything)
 
 
 @_command("Start")
 def check(
-    config: Annotated[str, Argument("FILE.yaml|NAME")], settings: Settings = (), trust: TrustPlugins = False
+    config: Annotated[str, Argument("FILE.yaml|NAME", shell_complete=complete_names)],
+    settings: Settings = (),
+    device: Device = None,
+    trust: TrustPlugins = False,
 ) -> None:
-    """Check an experiment or scene.
+    """Check a file; estimate its time and memory.
 
     Everything is built and traced, and a few robots land on the ground.
     """
@@ -210,7 +276,7 @@ def check(
     from vsr.experiments.console import busy, show_pairs
     from vsr.experiments.devices import prepare
 
-    prepare()
+    prepare(device)
     with busy("building and tracing"):
         found = check_file(config, settings, run_plugins=trust)
     show_pairs(f"{config}: valid", found)
@@ -225,42 +291,38 @@ def design(options: DesignOptions) -> None:
 
 
 @_command("Start")
-def simulate(
-    robot: Annotated[str, Argument("ROBOT.yaml|NAME")],
-    as_json: AsJson = False,
-    out: Annotated[
-        str | None, Option("Draw the motion: a GIF, or a PNG strip of six moments.", metavar="FILE.gif|.png")
-    ] = None,
-    held_out: Annotated[
-        int | None,
-        Option("Use N grounds that no generation saw (fresh_ground).", type=click.IntRange(1, 1000), metavar="N"),
-    ] = None,
-    trust: TrustPlugins = False,
-) -> None:
-    """Simulate one robot in its world and print its measures."""
-    from vsr.experiments import simulate as work
-    from vsr.experiments.console import busy
-    from vsr.experiments.devices import prepare
-    from vsr.experiments.terminal import show_held_out, show_outcome
+def doctor() -> None:
+    """Report what is installed, and what is missing.
 
-    prepare()
-    if held_out is not None:
-        show_held_out(robot, held_out, as_json, out, trust)
-        return
-    with busy("compiling and simulating"):
-        scene, outcome = work.run(robot, out, run_plugins=trust)
-    evolution = work.evolved(robot, outcome)
-    if as_json:
-        click.echo(work.as_json(scene, outcome, evolution))
-    else:
-        show_outcome(robot, scene, outcome, out, evolution)
+    The exit code is 1 if something is broken that `vsr evolve` needs.
+    """
+    from vsr.experiments.doctor import doctor as work
+
+    click.get_current_context().exit(work())
+
+
+@_command("Start")
+def completion(shell: Annotated[Literal["bash", "zsh", "fish"], Argument()]) -> None:
+    """Print a script that completes with Tab.
+
+    \b
+    bash: echo 'eval "$(vsr completion bash)"' >> ~/.bashrc
+    zsh:  echo 'eval "$(vsr completion zsh)"' >> ~/.zshrc
+    fish: vsr completion fish > ~/.config/fish/completions/vsr.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    scripts = get_completion_class(shell)
+    assert scripts is not None
+    click.echo(scripts(main, {}, "vsr", "_VSR_COMPLETE").source())
 
 
 @_command("Run")
 def evolve(options: EvolveOptions) -> None:
     """Evolve robots as a file says.
 
-    The run folder can be resumed, plotted and published.
+    The file that was taken and the estimate of time and memory are printed first. The run folder can be resumed,
+    plotted and published.
     """
     from vsr.experiments.evolve.command import evolve as work
 
@@ -292,11 +354,14 @@ def watch(options: WatchOptions) -> None:
 
 @_command("Look at results")
 def play(options: PlayOptions) -> None:
-    """Show robots and the best of runs as a page, a film, or frames."""
+    """Show robots in motion: a page, film or frames.
+
+    Of a run it shows the best robot.
+    """
     from vsr.experiments.devices import prepare
     from vsr.experiments.play.command import play as work
 
-    prepare()
+    prepare(options.device)
     click.echo(f"drawn in {work(options)}")
 
 
@@ -305,27 +370,19 @@ def plot(
     runs: Runs,
     out: Annotated[
         str | None,
-        Option(
-            "The picture; by default fitness.png, archive.png with --archive, metric.png with --metric.",
-            metavar=PICTURE,
-        ),
+        out_option(PICTURE, "; by default fitness.png, archive.png with --archive, metric.png with --metric"),
     ] = None,
     band: Annotated[
         Literal["sigma", "quartiles"],
         Option("Around the median over seeds: one standard deviation, as in the paper, or the quartiles."),
     ] = "sigma",
-    metric: Annotated[
-        str | None,
-        Option("Plot a metric that searches report: coverage, qd_score, hypervolume, ...", metavar="NAME"),
-    ] = None,
+    metric: Metric = None,
     archive: Annotated[bool, Option("Draw maps of one run's archives, or its Pareto front.")] = False,
-    seed: Annotated[
-        int | None, Option("With --archive: the seed to draw; by default the first.", type=SEEDS, metavar="S")
-    ] = None,
+    seed: Annotated[int | None, seed_option("; with --archive, by default the first")] = None,
     as_table: Annotated[bool, Option("Write all statistics as a table: statistics.csv.", "--csv")] = False,
     trust: TrustPlugins = False,
 ) -> None:
-    """Plot the best fitness per generation, one curve per run.
+    """Plot fitness over generations, a curve per run.
 
     Other metrics (--metric), maps of a run's archives (--archive) or a table (--csv) can be had instead.
 
@@ -377,33 +434,36 @@ def plot(
 @_command("Look at results")
 def compare(
     runs: Runs,
-    metric: Annotated[
-        str | None,
-        Option("Compare a metric that searches report, such as hypervolume.", metavar="NAME"),
-    ] = None,
-    as_json: AsJson = False,
+    metric: Metric = None,
+    json_file: Json = None,
 ) -> None:
-    """Compare runs: medians over seeds, Mann-Whitney test, effect size."""
+    """Compare runs by statistics over seeds.
+
+    For every pair: the difference of medians, the Mann-Whitney test and the effect size.
+    """
     with _loading():
         from vsr.experiments.console import busy, warn
         from vsr.experiments.plot.comparison import compare as work
+        from vsr.experiments.storage.files import json_result
         from vsr.experiments.storage.runs import read_curves
         from vsr.experiments.terminal import show_comparison
 
-    with busy("reading and comparing runs"):
-        read = [read_curves(run) for run in runs]
-        comparison = work(read, metric)
-    warn([warning for run in read for warning in run.warnings])
-    show_comparison(comparison, as_json)
+    with json_result(json_file) as write:
+        with busy("reading and comparing runs"):
+            read = [read_curves(run) for run in runs]
+            comparison = work(read, metric)
+        warn([warning for run in read for warning in run.warnings])
+        show_comparison(comparison)
+        write(comparison.to_plain())
 
 
 @_command("Look at results")
 def report(
     runs: Runs,
     out: Annotated[
-        str | None,
-        Option("The page; by default report.html, for a single run in its folder.", metavar="FILE.html"),
+        str | None, out_option("FILE.html", "; by default report.html, for a single run in its folder")
     ] = None,
+    device: Device = None,
     trust: TrustPlugins = False,
 ) -> None:
     """Write a page about runs.
@@ -416,7 +476,7 @@ def report(
         from vsr.experiments.report.command import report as work
         from vsr.experiments.storage.runs import trust_plugins
 
-    prepare()
+    prepare(device)
     if trust:
         trust_plugins(runs)
     target, warnings = work(runs, out)
@@ -425,8 +485,47 @@ def report(
 
 
 @_command("Test robots")
+def simulate(
+    robot: Annotated[str, Argument("ROBOT.yaml|NAME", shell_complete=complete_names)],
+    settings: Settings = (),
+    json_file: Json = None,
+    out: Annotated[
+        str | None,
+        out_option("FILE.gif|.png", ": the motion as a GIF, or six moments as a PNG; by default nothing is drawn"),
+    ] = None,
+    held_out: Annotated[
+        int | None,
+        Option("Use N grounds that no generation saw (fresh_ground).", type=click.IntRange(1, 1000), metavar="N"),
+    ] = None,
+    device: Device = None,
+    trust: TrustPlugins = False,
+) -> None:
+    """Simulate one robot and print its measures."""
+    from vsr.experiments import simulate as work
+    from vsr.experiments.console import busy, say
+    from vsr.experiments.devices import prepare
+    from vsr.experiments.storage.files import json_result
+    from vsr.experiments.terminal import show_means, show_outcome
+
+    if held_out is not None and out is not None:
+        raise click.UsageError("--out and --held-out: give one of them; on several grounds nothing is drawn")
+    prepare(device)
+    with json_result(json_file) as write:
+        if held_out is not None:
+            measures = work.run_held_out(robot, held_out, say, settings, run_plugins=trust)
+            show_means(measures)
+            write({name: values.tolist() for name, values in measures.items()})
+            return
+        with busy("compiling and simulating"):
+            scene, outcome = work.run(robot, out, settings, run_plugins=trust)
+        evolution = work.evolved(robot, outcome)
+        show_outcome(robot, scene, outcome, out, evolution)
+        write(work.as_plain(scene, outcome, evolution))
+
+
+@_command("Test robots")
 def verify(options: VerifyOptions) -> None:
-    """Replay best robots and confirm the scores in their files.
+    """Replay robots and confirm their scores.
 
     The exit code is 1 if a score does not hold.
     """
@@ -448,7 +547,7 @@ def refine(options: RefineOptions) -> None:
 
 @_command("Test robots")
 def evaluate(options: EvaluateOptions) -> None:
-    """Simulate robots in other tasks, on other terrains, with faults.
+    """Try robots in other tasks, terrains and faults.
 
     The table shows how much of their fitness they keep.
     """
@@ -464,7 +563,7 @@ def convert(
     engine: Annotated[Literal["evogym", "points"], Option("The engine of a robot from EvoGym.")] = "evogym",
     task: Annotated[str, Option("The task of a robot from EvoGym.", metavar="NAME")] = "Walker-v0",
 ) -> None:
-    """Convert robots between this and other simulators.
+    """Convert robots from and to other simulators.
 
     EvoGym's .npz, VoxCad's .vxa and .vxd become .yaml; .yaml becomes EvoGym's .npz.
     """
@@ -488,13 +587,16 @@ def landscape(options: LandscapeOptions) -> None:
 
 @_command("Laboratory")
 def reach(
-    config: Annotated[str, Argument("CONFIG.yaml|NAME")],
-    json_file: Annotated[str | None, Option("Write all poses as JSON.", "--json", metavar="FILE")] = None,
-    out: Annotated[str | None, Option("Draw the poses.", metavar="FILE.html|.gif|.png")] = None,
+    config: Annotated[str, Argument("FILE.yaml|NAME", shell_complete=complete_names)],
+    settings: Settings = (),
+    json_file: Json = None,
+    out: Annotated[
+        str | None, out_option("FILE.html|.gif|.png", ": the poses, drawn; by default nothing is drawn")
+    ] = None,
     device: Device = None,
     trust: TrustPlugins = False,
 ) -> None:
-    """Find pressures that bring points of a robot to targets.
+    """Find pressures that bring a robot to targets.
 
     The robot has chambers and is at rest; volumes can be sought instead of pressures.
     """
@@ -504,12 +606,15 @@ def reach(
     from vsr.experiments.reach.command import run
 
     prepare(device)
-    run(config, json_file, out, run_plugins=trust)
+    run(config, json_file, out, settings, run_plugins=trust)
 
 
 @_command("Laboratory")
 def train(options: TrainOptions) -> None:
-    """Train a policy for a machine among grains (evolution strategy)."""
+    """Train a policy for a machine among grains.
+
+    The search is an evolution strategy.
+    """
     from vsr.experiments.train.command import train as work
 
     work(options)
@@ -526,15 +631,17 @@ def reproduce(options: ReproduceOptions) -> None:
     work(options)
 
 
-@_command("For developers")
+@_command("Convert")
 def schema(
-    file: Annotated[Literal["experiment", "scene", "study", "evaluation_set", "landscape"], Argument()] = "experiment",
+    file: Annotated[
+        Literal["experiment", "scene", "study", "evaluation_set", "landscape", "reach"], Argument()
+    ] = "experiment",
     plugins: Plugins = (),
 ) -> None:
     """Print the JSON schema of files, for editors."""
     import json
 
-    from vsr.experiments.catalog import schema as work
+    from vsr.experiments.catalog import schema_for_editors as work
     from vsr.experiments.config.plugins import import_plugins
 
     import_plugins(plugins)
@@ -554,14 +661,12 @@ def bench(options: BenchOptions) -> None:
 
 @_command("For developers")
 def validate(options: ValidateOptions) -> None:
-    """Compare the physics with data, theory and measurements.
+    """Compare the physics with data and theory.
 
     Robots with the original simulator, lattices with theory, grains and fluid with their laws.
     """
     from vsr.evidence.validate.command import validate_command
-    from vsr.experiments.devices import prepare
 
-    prepare()
     validate_command(options)
 
 

@@ -133,10 +133,30 @@ def clipped(text: str, most: int = 60) -> str:
     return text if len(text) <= most else text[: most - 3] + "..."
 
 
+SYNONYMS = {
+    "algorithm": "optimizer", "ann": "mlp", "brain": "controller",
+    "control_interval": "control_every", "draws": "resample", "driving": "clock", "dt": "time_step",
+    "ea": "optimizer", "episode_length": "duration",
+    "epochs": "generations", "ga": "mu_plus_lambda", "genetic_algorithm": "mu_plus_lambda", "ground": "terrain",
+    "held": "clamped", "iterations": "generations", "masses": "engine", "morphology": "body",
+    "mutation": "sigma", "n_gen": "generations",
+    "n_pop": "population_size", "n_tour": "tournament_size", "n_trials": "trials", "neighbours": "neighbors",
+    "neural_network": "mlp", "objective": "fitness", "others": "other_robots", "phases": "sine",
+    "pop": "population_size", "pop_size": "population_size", "population": "population_size",
+    "popsize": "population_size", "redrawing": "resampling_rate", "repeats": "trials", "reward": "fitness",
+    "rnn": "recurrent", "search": "optimizer", "seconds": "duration", "senses": "sensors", "slopes": "gradients",
+    "speed": "relative_velocity", "starts": "trials", "take": "aggregate", "timestep": "time_step",
+    "tournament": "tournament_size", "vary": "randomize", "velocity": "relative_velocity",
+    "voxel_size": "voxel_side", "walking": "locomotion",
+}  # fmt: skip
+"""What people call keys and components, here or in other programs, and what files call them."""
+
+
 def suggest(name: str, known: Iterable[str]) -> str:
     """'; did you mean ...?' or the whole choice, to end an error message with."""
     name, known = clipped(name), list(known)
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.55)
+    same = [SYNONYMS[name]] if SYNONYMS.get(name) in known else []
+    near = same or difflib.get_close_matches(name, known, n=1, cutoff=0.55)
     return f"; did you mean '{near[0]}'?" if near else f"; choose from {', '.join(known)}"
 
 

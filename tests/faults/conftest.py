@@ -12,7 +12,7 @@ from faults.processes import CACHE
 from faults.reference import COMPILE, Reference, compile_once, smaller
 from vsr.experiments.shipped import EXPERIMENT, find_config
 
-DEFAULT, SMALL_BODY = "quickstart", "robot.body.shape=aa"
+DEFAULT, SMALL_BODY = "first_walker", "robot.body.shape=aa"
 """The experiment of a campaign unless another is given, and what makes it compile quickly."""
 OPTIONS = (
     ("trials", int, 24, "of each kind of fault"),

@@ -27,10 +27,12 @@ from hypothesis import strategies as st
 
 from faults.processes import Result, run_here
 from vsr.cli import main as cli
-from vsr.experiments.config import UserError, dump_yaml, load, load_experiment, load_scene, parse_scene
+from vsr.experiments.config import UserError, dump_plain, dump_yaml, load, load_experiment, load_scene, parse_scene
+from vsr.experiments.config.yaml import EXTENDS, read_yaml
 from vsr.experiments.evaluate.matrix import RobotGroup, combinations_of, group_of, read_whole
 from vsr.experiments.evaluate.sets import load_set
 from vsr.experiments.experiment import Experiment
+from vsr.experiments.installed import names_of
 from vsr.experiments.reach.command import load_reach
 from vsr.experiments.shipped import SET, STUDY, find_config, shipped_files
 from vsr.experiments.storage.lineage import read_lineage
@@ -89,7 +91,13 @@ def documents(kind: str) -> list[str]:
         return list(ROBOTS)
     if kind == "evolved":
         return [_best_robot(text) for text in EVOLUTIONS]
-    return [shipped.path.read_text(encoding="utf-8") for shipped in shipped_files() if shipped.kind == kind]
+    return [_alone(shipped.path) for shipped in shipped_files() if shipped.kind == kind]
+
+
+def _alone(file: Path) -> str:
+    """The text of a file that may lie anywhere: with all that it extends."""
+    text = file.read_text(encoding="utf-8")
+    return dump_plain(read_yaml(file).data) if EXTENDS in text else text
 
 
 def _best_robot(text: str) -> str:
@@ -253,7 +261,7 @@ def commands() -> dict[str, list[tuple[str, bool]]]:
     Options that name results are left out: these go into a trial's folder, by names that are not random. So are those
     that wait for something.
     """
-    left_out = ("--out", "--json", "--plot", "--plots", "--copy", "--wait", "--open")
+    left_out = ("--out", "--json", "--plot", "--plots", "--copy", "--from", "--wait", "--open")
     return {
         name: [
             (option, not getattr(parameter, "is_flag", False))
@@ -274,7 +282,7 @@ CONTENTS = st.sampled_from((b"", b"{}", b"[]", b"\xff\xfe", b"a: [", b"null", b"
 def command_lines(draw: Any) -> tuple[list[str], dict[str, bytes | None]]:
     """A command about something that is no run and no valid file, with random options; the files it needs."""
     name, options = draw(st.sampled_from(sorted(commands().items())))
-    shipped = {part for file in shipped_files() for part in (file.name, file.path.stem)}  # these would be computed
+    shipped = {name for file in shipped_files() for name in names_of(file.path)}  # these would be computed
     words, files = [name], dict[str, bytes | None]()
     for number in range(draw(st.integers(1, 2))):
         path = f"input{number}{draw(st.sampled_from(('.yaml', '.json', '', '.npz')))}"

@@ -212,11 +212,11 @@ def smaller(config: Path, settings: Sequence[str] = ()) -> tuple[str, ...]:
     return kept
 
 
-def compile_once() -> Callable[[Any], Any]:
+def compile_once() -> Callable[..., Any]:
     """In place of `compile_evolution`: runs in this process share compiled programs."""
     known: dict[str, Any] = {}
 
-    def compiled(experiment: Any) -> Any:
+    def compiled(experiment: Any, _: Any = None) -> Any:
         key = dump_yaml(experiment.model_copy(update={"generations": 1}))
         if key not in known:
             known[key] = compile_evolution(experiment)
@@ -255,13 +255,13 @@ def readers(reference: Reference, seed: int, only: Sequence[str] = ()) -> list[R
         return re.sub(r"Written by vsr report, [^.]* UTC", "", (folder / "page.html").read_text(encoding="utf-8"))
 
     every = [
-        Reader("compare", ("compare", RUN, "--json"), printed),
+        Reader("compare", ("compare", RUN, "--json", "-"), printed),
         Reader("plot", ("plot", RUN, "--out", "curves.png"), written("curves.png")),
         Reader("play", ("play", RUN, "--out", "strip.png", "--seconds", str(SHOWN_SECONDS)), written("strip.png")),
         Reader("report", ("report", RUN, "--out", "page.html"), page),
-        Reader("simulate", ("simulate", f"{RUN}/best/seed-{seed}.yaml", "--json"), printed),
+        Reader("simulate", ("simulate", f"{RUN}/best/seed-{seed}.yaml", "--json", "-"), printed),
         Reader("refine", ("refine", RUN, "--factors", "1", "--trials", "1", "--json", "a.json"), written("a.json")),
-        Reader("verify", ("verify", RUN, "--json"), printed),
+        Reader("verify", ("verify", RUN, "--json", "-"), printed),
         Reader("evaluate", ("evaluate", RUN, "--on", "transfer", "--json", "a.json"), written("a.json")),
         Reader("watch", ("watch", RUN), printed),
         Reader("resume", reference.evolve(RUN, "--no-report"), lambda _, folder: read_end(folder / RUN)),

@@ -271,6 +271,7 @@ def test_a_fuzzed_input_with_a_traceback_is_noticed_and_made_simple(monkeypatch)
 def test_every_command_that_reads_runs_is_tried(reference):
     """A new command has to be added to the readers, or to those that read no runs."""
     others = ["check", "list", "schema", "bench", "validate", "train", "reach", "reproduce", "sweep", "convert"]
+    others += ["new", "doctor", "completion"]
     tried = {reader.arguments[0] for reader in readers(reference, 0)}
     assert {*tried, *others, "landscape"} == set(cli.main.commands)
 

@@ -42,7 +42,7 @@ class AFPO(Settings):
     """Young lineages are spared: survival by age and fitness (AFPO)."""
 
     type: Literal["afpo"] = "afpo"
-    population_size: Size = 250
+    population_size: Size = 40
     """size of the population, and of the offspring"""
     newcomers: Annotated[int, Strict(), Field(ge=1, le=1_000_000)] = 1
     """random individuals in every generation, the first of their lineages"""

@@ -31,7 +31,7 @@ class Search:
 class Generational(Settings):
     """The base of optimizers in which the fittest of parents and children survive."""
 
-    population_size: Size = 250
+    population_size: Size = 40
     """size of the population, and of the offspring"""
 
     def start(self, key: Array, sample: Sampler) -> Search:

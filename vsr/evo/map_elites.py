@@ -43,7 +43,7 @@ class MapElites(Settings):
     """Archives of elites that differ, the fittest of each kind (MAP-Elites)."""
 
     type: Literal["map_elites"] = "map_elites"
-    population_size: Size = 250
+    population_size: Size = 40
     """children in a generation"""
     archives: Annotated[dict[str, AnyArchive], Field(min_length=1, max_length=16)]
     """by name: grid or cvt, with the descriptors that distinguish individuals"""

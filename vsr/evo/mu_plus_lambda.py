@@ -26,7 +26,7 @@ class MuPlusLambda(Generational):
     """Crossover or mutation of tournament winners; the fittest of parents and children survive (the paper's)."""
 
     type: Literal["mu_plus_lambda"] = "mu_plus_lambda"
-    tournament_size: Size = 8
+    tournament_size: Size = 5
     """individuals in a tournament"""
     crossover_rate: Share = 0.8
     """share of children made by crossover; the others by mutation"""

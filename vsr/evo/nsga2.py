@@ -74,7 +74,7 @@ class NSGA2(Settings):
     """Several objectives at once: a front of the Pareto front (NSGA-II)."""
 
     type: Literal["nsga2"] = "nsga2"
-    population_size: Size = 250
+    population_size: Size = 40
     """size of the population, and of the offspring"""
     objectives: Annotated[tuple[Objective, ...], Field(min_length=1, max_length=8)]
     """objectives beside the fitness"""

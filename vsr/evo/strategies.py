@@ -43,7 +43,7 @@ class Strategy:
 class _Strategy(Settings):
     """Shared parts of all strategies."""
 
-    population_size: Annotated[int, Strict(), Field(ge=4, le=1_000_000)] = 250
+    population_size: Annotated[int, Strict(), Field(ge=4, le=1_000_000)] = 40
     """individuals in a generation"""
     sigma: Annotated[float, Strict(), Field(gt=0, le=1e6)] = 0.15
     """standard deviation of the first generation around its mean, where the strategy has one"""

@@ -26,7 +26,7 @@ class TwoStage(MuPlusLambda):
     type: Literal["two_stage"] = "two_stage"
     first: str = "body"
     """the part of the genes that evolves first: body or controller"""
-    first_generations: Annotated[int, Strict(), Field(ge=1, le=1_000_000_000)] = 250
+    first_generations: Annotated[int, Strict(), Field(ge=1, le=1_000_000_000)] = 20
     """in which only that part evolves, the random first one included"""
 
     def start(self, key: Array, sample: Sampler) -> Search:

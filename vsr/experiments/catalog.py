@@ -14,6 +14,7 @@ from vsr.controllers import CONTROLLERS, Hardware
 from vsr.evo import OPTIMIZERS
 from vsr.experiments.claims import CLAIMS
 from vsr.experiments.config import EVOLVED
+from vsr.experiments.config.yaml import EXTENDS
 from vsr.experiments.descriptors import DESCRIPTORS
 from vsr.experiments.docstrings import DescribedSchema, field_descriptions
 from vsr.experiments.encodings import BODIES
@@ -21,6 +22,7 @@ from vsr.experiments.encodings import CONTROLLERS as EVOLVED_CONTROLLERS
 from vsr.experiments.evaluate.sets import EvaluationSet
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.landscape.spec import Landscape
+from vsr.experiments.reach.spec import Reach
 from vsr.experiments.study import Study
 from vsr.robot import Material
 from vsr.scene import Physics, Scene
@@ -46,8 +48,10 @@ KINDS: dict[str, tuple[str, Mapping[str, Any]]] = {
 }
 """Each kind: the key in a file that takes its names, and its registry."""
 
-FILES = {each.model_fields["kind"].default: each for each in (Experiment, Scene, Study, EvaluationSet, Landscape)}
-"""What `vsr evolve`, `vsr simulate`, `vsr reproduce`, `vsr evaluate --on` and `vsr landscape` read."""
+FILES = {
+    each.model_fields["kind"].default: each for each in (Experiment, Scene, Study, EvaluationSet, Landscape, Reach)
+}
+"""What `vsr evolve`, `simulate`, `reproduce`, `evaluate --on`, `landscape` and `reach` read."""
 
 
 @dataclass(frozen=True)
@@ -67,15 +71,24 @@ class Component:
 
 def components(kind: str) -> list[Component]:
     """Every component of a kind."""
+    return [_component(name, what) for name, what in _known(kind).items()]
+
+
+def names(kind: str) -> list[str]:
+    """Of every component of a kind."""
+    return list(_known(kind))
+
+
+def _known(kind: str) -> dict[str, Any]:
     known = dict(KINDS[kind][1])
     if kind == "measures":
         for task in TASKS.values():
             known |= task.own_measures
-    return [_component(name, what) for name, what in known.items()]
+    return known
 
 
 def schema(file: str) -> dict[str, Any]:
-    """The JSON schema of a kind of file, for editors."""
+    """The JSON schema of a kind of file that extends no other."""
     fields = FILES[file].model_json_schema(schema_generator=DescribedSchema)
     described = {"$schema": "https://json-schema.org/draft/2020-12/schema", **fields}
     if file == "scene":  # what runs write beside it
@@ -84,6 +97,16 @@ def schema(file: str) -> dict[str, Any]:
             "description": "How a robot evolved, for vsr verify",
         }
     return described
+
+
+def schema_for_editors(file: str) -> dict[str, Any]:
+    """The JSON schema of a kind of file; one that extends another may have any part of it."""
+    whole = schema(file)
+    shared = {name: whole.pop(name) for name in ("$schema", "$defs") if name in whole}
+    other = {"type": "string", "description": "Another file, or the name of a shipped one, that this one changes"}
+    parts = {EXTENDS: other, **dict.fromkeys(whole["properties"], True)}
+    extending = {"type": "object", "properties": parts, "additionalProperties": False}
+    return {**shared, "if": {"required": [EXTENDS]}, "then": extending, "else": whole}
 
 
 def _component(name: str, what: type[BaseModel] | Callable) -> Component:

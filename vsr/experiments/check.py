@@ -26,13 +26,13 @@ from vsr.experiments.evaluate.sets import EvaluationSet, load_set
 from vsr.experiments.evolve.fitness import evaluate_all, evaluation_of
 from vsr.experiments.evolve.generation import ask, most_at_once, search_shapes, tell, when_shapes
 from vsr.experiments.experiment import Experiment, grid_name
-from vsr.experiments.formatting import count, duration_text
+from vsr.experiments.formatting import count
 from vsr.experiments.landscape.command import costs
 from vsr.experiments.landscape.spec import load_landscape
 from vsr.experiments.memory import memory_lines, needs_of_experiment, needs_of_scene, require_memory
 from vsr.experiments.perturbation import perturbations_of
 from vsr.experiments.population import on_all_devices
-from vsr.experiments.run_time import operations_of, seconds_of
+from vsr.experiments.run_time import operations_of, seconds_of, time_lines
 from vsr.experiments.shipped import EXPERIMENT, LANDSCAPE, SCENE, SET, STUDY, find_config, kind_of
 from vsr.experiments.study import StudyFile, is_study, load_study
 from vsr.physics.failure import Failure, failure_summary, remedies
@@ -129,16 +129,9 @@ def _check_experiment(experiment: Experiment, what: str, *, simulated: bool = Tr
         *_trials_text(experiment),
         *_times(schedule),
         *memory_lines(needs),
-        *_duration(experiment, seconds),
+        *time_lines(seconds, experiment.generations),
         *landed,
     ]
-
-
-def _duration(experiment: Experiment, seconds: float) -> list[tuple[str, str]]:
-    """How long a run should take, from the time of a generation [s]."""
-    device = f"{count(jax.device_count())} {jax.default_backend()} device{'s' if jax.device_count() > 1 else ''}"
-    whole = f"about {duration_text(seconds * experiment.generations)}, after compiling"
-    return [("time of a generation", f"about {duration_text(seconds)} on {device}"), ("time of the run", whole)]
 
 
 def _trials_text(experiment: Experiment) -> list[tuple[str, str]]:

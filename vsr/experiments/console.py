@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import errno
-import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from rich.console import Console as RichConsole
+from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
-
-
-class Console(RichConsole):
-    """A console that raises BrokenPipeError when its reader has gone, so that the command ends quietly."""
-
-    def on_broken_pipe(self) -> None:
-        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
 
 def printable(text: str) -> str:
@@ -29,7 +20,7 @@ def printable(text: str) -> str:
     return "".join(sign if sign.isprintable() or sign in "\n\t" else repr(sign)[1:-1] for sign in text)
 
 
-def say(text: str, console: RichConsole | None = None) -> None:
+def say(text: str, console: Console | None = None) -> None:
     """Print a line as it is, without terminal control codes."""
     (console or Console()).print(printable(text), highlight=False, soft_wrap=True, markup=False)
 

@@ -14,6 +14,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import click
+from click.shell_completion import CompletionItem
 
 
 class Option:
@@ -110,12 +111,23 @@ SEEDS = click.IntRange(0, 2**32 - 1)
 PICTURE = "FILE.png|.pdf|.svg"
 
 
+def complete_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Shipped names for a shell, then files."""
+    from vsr.experiments.installed import CONFIGS
+
+    found = sorted(path.stem for path in CONFIGS.rglob("*.yaml"))
+    names = dict.fromkeys(name for stem in found for name in (stem.lstrip("0123456789_"), stem))
+    fitting = [CompletionItem(name) for name in names if name.startswith(incomplete)]
+    return [*fitting, CompletionItem(incomplete, type="file")]
+
+
 # Options that several commands share
 
-Robots = Annotated[tuple[str, ...], Argument("RUN|ROBOT.yaml|NAME...")]
+Robots = Annotated[tuple[str, ...], Argument("ROBOT.yaml|NAME|RUN...", shell_complete=complete_names)]
 Runs = Annotated[tuple[str, ...], Argument("RUN...")]
 Settings = Annotated[
-    tuple[str, ...], Option("Change a value of the file; may be repeated.", "--set", metavar="PATH=VALUE")
+    tuple[str, ...],
+    Option("Change a value of the file, or of the robots' files; may be repeated.", "--set", metavar="PATH=VALUE"),
 ]
 Plugins = Annotated[tuple[str, ...], Option("Import your own module first.", "--plugin", metavar="MODULE")]
 TrustPlugins = Annotated[
@@ -129,8 +141,43 @@ TrustPlugins = Annotated[
 Device = Annotated[
     Literal["cpu", "gpu"] | None, Option("Where to compute; by default on a GPU if there is one.", "--device")
 ]
-AsJson = Annotated[bool, Option("Print the result as JSON.", "--json")]
-JsonFile = Annotated[str | None, Option("Write every number as JSON.", "--json", metavar="FILE.json")]
+Json = Annotated[
+    str | None,
+    Option("Write the result as JSON; - prints it, and nothing else, on standard output.", "--json", metavar="FILE"),
+]
+Metric = Annotated[
+    str | None, Option("Take a metric that searches report, such as hypervolume, not fitness.", metavar="NAME")
+]
+
+
+def out_option(metavar: str, rest: str) -> Option:
+    """`--out` of a command; rest: what it writes, and where by default."""
+    return Option(f"Where to write the result{rest}.", "--out", metavar=metavar)
+
+
+def seed_option(rest: str) -> Option:
+    """`--seed` of a command; rest: which one it takes by default."""
+    return Option(f"Take this seed{rest}.", "--seed", type=SEEDS, metavar="S")
+
+
+def plot_option(rest: str) -> Option:
+    """`--plot` of a command; rest: what is drawn."""
+    return Option(f"Draw the result: {rest}.", "--plot", metavar=PICTURE)
+
+
+def resume_option(rest: str = "") -> Option:
+    """`--resume` of a command; rest: further words."""
+    return Option(f"Continue what was stopped or killed{rest}.", "--resume")
+
+
+def trials_option(most: int) -> Option:
+    """`--trials` of a command."""
+    return Option("Episodes of each robot or policy.", "--trials", type=click.IntRange(1, most), metavar="N")
+
+
+def seconds_option(rest: str = "") -> Option:
+    """`--seconds` of a command; rest: further words."""
+    return Option(f"Duration of an episode{rest}.", "--seconds", type=SECONDS, metavar="S")
 
 
 # Options of each command
@@ -140,15 +187,15 @@ JsonFile = Annotated[str | None, Option("Write every number as JSON.", "--json",
 class RunOptions:
     """Options of one run or of several."""
 
-    config: Annotated[str, Argument("CONFIG.yaml|NAME|RUN")]
+    config: Annotated[str, Argument("FILE.yaml|NAME|RUN", shell_complete=complete_names)]
     settings: Settings = ()
     seeds: Annotated[
         int | None,
         Option("Repeat with seeds 0 to N-1, all at once.", type=click.IntRange(1, 100_000), metavar="N"),
     ] = None
-    seed: Annotated[int | None, Option("Run only this seed.", type=SEEDS, metavar="S")] = None
-    out: Annotated[str | None, Option("The run folder; by default runs/ and the file's name.", metavar="DIR")] = None
-    resume: Annotated[bool, Option("Continue a run that was stopped or killed.")] = False
+    seed: Annotated[int | None, seed_option("; by default those of the file")] = None
+    out: Annotated[str | None, out_option("DIR", "; by default runs/ and the file's name")] = None
+    resume: Annotated[bool, resume_option()] = False
     device: Device = None
 
 
@@ -177,16 +224,15 @@ class EvolveOptions(RunOptions):
 class SweepOptions(RunOptions):
     """Options of runs with several values, here or on a cluster."""
 
-    config: Annotated[str, Argument("CONFIG.yaml|NAME|SWEEP")]
-    out: Annotated[
-        str | None, Option("The sweep's folder; by default runs/, the file's name and -sweep.", metavar="DIR")
-    ] = None
-    resume: Annotated[bool, Option("Continue a sweep; finished runs stay as they are.")] = False
+    config: Annotated[str, Argument("FILE.yaml|NAME|SWEEP", shell_complete=complete_names)]
+    out: Annotated[str | None, out_option("DIR", "; by default runs/, the file's name and -sweep")] = None
     sweeps: Annotated[
         tuple[str, ...], Option("A value that varies; may be repeated.", "--sweep", metavar="PATH=VALUE,VALUE")
     ] = ()
     executor: Annotated[Literal["local", "slurm"], Option("Run on this machine or on a cluster.")] = "local"
-    jobs: Annotated[int, Option("On this machine: runs at the same time.", type=click.IntRange(1, 256))] = 1
+    jobs: Annotated[
+        int, Option("On this machine: runs at the same time.", type=click.IntRange(1, 256), metavar="N")
+    ] = 1
     slurm: Annotated[
         tuple[str, ...],
         Option("A parameter of the jobs, such as partition=gpu; may be repeated.", metavar="KEY=VALUE"),
@@ -198,18 +244,16 @@ class SweepOptions(RunOptions):
 class ReproduceOptions:
     """Options of a study."""
 
-    study: Annotated[str, Argument("body|devo|sensing|control|sand|all|STUDY.yaml")]
+    study: Annotated[str, Argument("FILE.yaml|NAME|all", shell_complete=complete_names)]
     scale: Annotated[str, Option("How much to compute.", metavar="smoke|quick|paper|full")] = "quick"
     only: Annotated[tuple[str, ...], Option("Run only this experiment; may be repeated.", metavar="EXPERIMENT")] = ()
     settings: Settings = ()
-    out: Annotated[
-        str | None, Option("The folder of runs and reports; by default runs/ and the scale.", metavar="DIR")
-    ] = None
+    out: Annotated[str | None, out_option("DIR", ": runs and reports; by default runs/ and the scale")] = None
     device: Device = None
-    resume: Annotated[bool, Option("Continue what was stopped or killed; finished runs are kept.")] = False
-    report: Annotated[bool, Option("Run nothing; write figures, tables and the report from the runs that exist.")] = (
-        False
-    )
+    resume: Annotated[bool, resume_option("; finished runs are kept")] = False
+    report_only: Annotated[
+        bool, Option("Run nothing; write figures, tables and the report from the runs that exist.")
+    ] = False
     copy: Annotated[
         str | None, Option("Also copy reports, figures, tables and best robots there, without runs.", metavar="DIR")
     ] = None
@@ -224,10 +268,11 @@ class RefineOptions:
         tuple[int, ...],
         Option("Divide the time step by these.", type=Factors(), multiple=False, metavar="N,N,..."),
     ] = (1, 4, 16)
-    trials: Annotated[int, Option("Simulations of each robot.", type=click.IntRange(1, 10_000))] = 8
-    json: JsonFile = None
-    plot: Annotated[str | None, Option("Draw fitness over refinement.", metavar=PICTURE)] = None
+    trials: Annotated[int, trials_option(10_000)] = 8
+    json: Json = None
+    plot: Annotated[str | None, plot_option("fitness over refinement")] = None
     device: Device = None
+    settings: Settings = ()
     trust_plugins: TrustPlugins = False
 
 
@@ -236,13 +281,21 @@ class EvaluateOptions:
     """Options of simulating robots in other conditions."""
 
     given: Robots
-    on: Annotated[str, Option("Tasks, terrains and faults; every combination is tried.", metavar="SET.yaml|NAME")]
+    on: Annotated[
+        str,
+        Option(
+            "Tasks, terrains and faults; every combination is tried.",
+            metavar="SET.yaml|NAME",
+            shell_complete=complete_names,
+        ),
+    ]
     elites: Annotated[
         bool, Option("For runs with archives or fronts: simulate all robots in them, not only the best.")
     ] = False
-    json: JsonFile = None
-    plot: Annotated[str | None, Option("Draw a heat map of robots and cases.", metavar=PICTURE)] = None
+    json: Json = None
+    plot: Annotated[str | None, plot_option("a heat map of robots and cases")] = None
     device: Device = None
+    settings: Settings = ()
     trust_plugins: TrustPlugins = False
 
 
@@ -259,7 +312,7 @@ class VerifyOptions:
             metavar="SHARE",
         ),
     ] = 0.01
-    json: AsJson = False
+    json: Json = None
     device: Device = None
     trust_plugins: TrustPlugins = False
 
@@ -268,11 +321,10 @@ class VerifyOptions:
 class LandscapeOptions:
     """Options of trying every small body, and of reading the table that this makes."""
 
-    given: Annotated[str, Argument("FILE.yaml|NAME|DIR|TABLE.npz")]
+    given: Annotated[str, Argument("FILE.yaml|NAME|DIR|TABLE.npz", shell_complete=complete_names)]
     settings: Settings = ()
     out: Annotated[
-        str | None,
-        Option("The folder to store it in; by default runs/NAME. What is stored there is continued.", metavar="DIR"),
+        str | None, out_option("DIR", "; by default runs/ and the file's name, and what is stored there is continued")
     ] = None
     limit: Annotated[
         int | None,
@@ -286,8 +338,8 @@ class LandscapeOptions:
     robot: Annotated[
         str | None, Option("With --query: write the body with its best controller.", metavar="FILE.yaml")
     ] = None
-    plot: Annotated[str | None, Option("From a table: draw the map.", metavar=PICTURE)] = None
-    as_json: Annotated[bool, Option("From a table: print bodies as JSON.", "--json")] = False
+    plot: Annotated[str | None, plot_option("the map of a table")] = None
+    json: Json = None
     device: Device = None
     trust_plugins: TrustPlugins = False
 
@@ -296,15 +348,13 @@ class LandscapeOptions:
 class PlayOptions:
     """Options of showing robots in motion."""
 
-    given: Annotated[tuple[str, ...], Argument("ROBOT.yaml|NAME|RUN...")]
-    seconds: Annotated[
-        float, Option("Duration of the episodes, whatever the tasks say.", type=SECONDS, metavar="S")
-    ] = 20.0
+    given: Robots
+    seconds: Annotated[float, seconds_option(", whatever the tasks say")] = 20.0
     out: Annotated[
         str | None,
-        Option(
-            "A page, a film, or a strip of frames; by default a page named after the robot.",
-            metavar="FILE.html|.mp4|.gif|.png",
+        out_option(
+            "FILE.html|.mp4|.gif|.png",
+            ": a page, a film, or a strip of frames; by default a page named after the robot",
         ),
     ] = None
     overlays: Annotated[
@@ -319,8 +369,8 @@ class PlayOptions:
         Literal["original", "safe"],
         Option("The original simulator's colors, or colors that differ in lightness."),
     ] = "original"
-    grains: Annotated[Literal["height", "speed", "force"], Option("What colors the grains of sand.")] = "height"
-    seed: Annotated[int | None, Option("For a run: show the best robot of this seed.", type=SEEDS, metavar="S")] = None
+    grain_color: Annotated[Literal["height", "speed", "force"], Option("What colors the grains of sand.")] = "height"
+    seed: Annotated[int | None, seed_option("; by default that of a run's best robot")] = None
     generations: Annotated[
         tuple[int, ...],
         Option(
@@ -338,6 +388,8 @@ class PlayOptions:
             metavar="[ARCHIVE:]I,J",
         ),
     ] = ()
+    settings: Settings = ()
+    device: Device = None
     trust_plugins: TrustPlugins = False
 
 
@@ -346,8 +398,10 @@ class WatchOptions:
     """Options of following a run."""
 
     run: Annotated[str, Argument("RUN")]
-    port: Annotated[int, Option("The port on 127.0.0.1; 0 for any free one.", type=click.IntRange(0, 65535))] = 8017
-    seconds: Annotated[float, Option("Duration of the best robot's episode.", type=SECONDS, metavar="S")] = 10.0
+    port: Annotated[
+        int, Option("The port on 127.0.0.1; 0 for any free one.", type=click.IntRange(0, 65535), metavar="N")
+    ] = 8017
+    seconds: Annotated[float, seconds_option()] = 10.0
     open_page: Annotated[bool, Option("Open the page in a browser.", "--open/--no-open", show_default=True)] = False
     wait: Annotated[bool, Option("Wait for a run folder that does not exist yet.")] = False
     trust_plugins: TrustPlugins = False
@@ -368,17 +422,20 @@ class TrainOptions:
     """Options of training a policy."""
 
     machine: Annotated[Literal["bulldozing"], Argument()]
-    out: Annotated[str, Option("The folder for curve, weights and film.", metavar="DIR")]
-    generations: Annotated[int, Option(type=click.IntRange(1, 100_000))] = 100
-    population: Annotated[int, Option("Policies in a generation, an even number.", type=click.IntRange(2, 100_000))] = (
-        64
-    )
+    out: Annotated[str, out_option("DIR", ": curve, weights and film")]
+    generations: Annotated[
+        int, Option("Generations in all; more continue a training.", type=click.IntRange(1, 100_000), metavar="N")
+    ] = 100
+    population: Annotated[
+        int, Option("Policies in a generation, an even number.", type=click.IntRange(2, 100_000), metavar="N")
+    ] = 64
     grains: Annotated[
-        int, Option("Fewer grains are larger: the heap keeps its volume.", type=click.IntRange(10, 1_000_000))
+        int,
+        Option("Fewer grains are larger: the heap keeps its volume.", type=click.IntRange(10, 1_000_000), metavar="N"),
     ] = 1024
-    duration: Annotated[float, Option("Duration of an episode.", type=SECONDS, metavar="S")] = 15.0
-    trials: Annotated[int, Option("Episodes of each policy.", type=click.IntRange(1, 1000))] = 2
-    seed: Annotated[int, Option(type=SEEDS, metavar="S")] = 0
-    resume: Annotated[bool, Option("Continue a training that was stopped, or train for more generations.")] = False
+    seconds: Annotated[float, seconds_option()] = 15.0
+    trials: Annotated[int, trials_option(10_000)] = 2
+    seed: Annotated[int, seed_option(": of the first policy, the grains and the trials")] = 0
+    resume: Annotated[bool, resume_option(", or train for more generations")] = False
     film: Annotated[bool, Option("Draw an episode as film.gif at the end.", "--film/--no-film")] = True
     device: Device = None

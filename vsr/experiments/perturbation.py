@@ -22,7 +22,7 @@ from pydantic_core import PydanticCustomError
 
 from vsr.controllers import Controller, in_trial
 from vsr.episode import EpisodeState, Scenario, begin, reset, rollout
-from vsr.physics.engine import engine_of
+from vsr.physics.engine import ENGINES, engine_of
 from vsr.robot import Material
 from vsr.spec import Count, OneOf, Real, Seconds, Spec
 from vsr.terrain import TERRAINS, AnyGround, chosen
@@ -135,8 +135,8 @@ Ground = Annotated[AnyGround, OneOf(TERRAINS)]
 class EvaluationOptions(Spec):
     """How fitness is computed from simulations."""
 
-    trials: Annotated[Count, Field(ge=1, le=MOST_TRIALS)] = 1
-    """simulations of every individual"""
+    trials: Annotated[Count, Field(ge=1, le=MOST_TRIALS)] = 3
+    """simulations of every individual; by default one for every ground, but 3 at least"""
     jitter: InitialNoise = InitialNoise()
     """how they differ a little"""
     randomize: DomainRandomization = DomainRandomization()
@@ -147,8 +147,9 @@ class EvaluationOptions(Spec):
     """whether trials are the same for all individuals and generations, or resampled in every generation"""
     aggregate: Aggregate = "median"
     """aggregate over several trials; a trial that failed is worse than any other"""
-    refine: Refine | None = None
-    """if given, the fittest are re-checked with smaller time steps"""
+    refine: Refine | None = Refine()
+    """how the fittest are re-checked with smaller time steps; null for not at all, the default where these are of one
+    length only"""
     gradients: GradientWindows = GradientWindows()
     """where the episode is differentiated, if the search needs gradients"""
 
@@ -165,9 +166,17 @@ class EvaluationOptions(Spec):
         return ", ".join(parts)
 
     def for_voxels(self, voxels: VoxelLike) -> EvaluationOptions:
-        """With lengths that suit such voxels, where none were given."""
-        jitter = self.jitter.for_voxels(voxels)
-        return self if jitter == self.jitter else self.model_copy(update={"jitter": jitter})
+        """With what suits such voxels, where nothing was given: lengths, trials, and whether leaders are re-checked."""
+        grounds = 1 if self.resample == "every_generation" else 1 + len(self.terrains)
+        again = self.refine
+        if "refine" not in self.model_fields_set and ENGINES[voxels.engine].fixed_substep is not None:
+            again = None
+        elif again is not None and "trials" not in again.model_fields_set:
+            again = filled(again, trials=max(again.trials, min(grounds, MOST_TRIALS)))
+        found = filled(self, trials=max(self.trials, min(grounds, MOST_TRIALS)))
+        changes = {"jitter": self.jitter.for_voxels(voxels), "refine": again}
+        changes = {name: value for name, value in changes.items() if value != getattr(found, name)}
+        return found.model_copy(update=changes) if changes else found
 
     def issues(self) -> list[tuple[tuple[str, ...], str]]:
         """Settings that contradict each other: where and why."""

@@ -31,13 +31,13 @@ from vsr.experiments.perturbation import MOST_TRIALS, InitialNoise, Perturbation
 from vsr.experiments.resimulate import Job, StoredRobot, Table, batches_of, job_of, read_robots, resimulate
 from vsr.experiments.shipped import SCENE, find_config
 from vsr.experiments.storage.files import (
+    json_result,
     read_checked_json,
     replace_when_closed,
     require_writable,
     target_file,
     without_nan,
     write_checked_json,
-    write_json,
 )
 from vsr.experiments.storage.runs import Run, read_run, trust_plugins
 from vsr.scene import Scene, precision
@@ -294,13 +294,20 @@ def refine(options: RefineOptions) -> None:
     """Simulate again, print the table, write what is asked for."""
     prepare(options.device)
     picture = None if options.plot is None else target_file("--plot", options.plot, PICTURES)
-    report = None if options.json is None else target_file("--json", options.json, (".json",))
     if options.trust_plugins:
         trust_plugins(options.given)
     for name in options.given:
-        if Path(name).is_dir():
+        if Path(name).is_dir() and not options.settings:
             require_writable(Path(name), Path(name) / STORED)
-    sources = {name: read_robots(find_config(name, SCENE, folders=True)) for name in dict.fromkeys(options.given)}
+    with json_result(options.json) as write:
+        _refine(options, picture, write)
+
+
+def _refine(options: RefineOptions, picture: Path | None, write: Callable[[Any], None]) -> None:
+    sources = {
+        name: read_robots(find_config(name, SCENE, folders=True), options.settings)
+        for name in dict.fromkeys(options.given)
+    }
     _distinguish(sources)
     robots = [robot for of_source in sources.values() for robot in of_source]
     scenes = [robot.scene for robot in robots]
@@ -323,8 +330,7 @@ def refine(options: RefineOptions) -> None:
             done=lambda episodes, total: progress.update(task, advance=episodes, total=total),
         )
     show(robots, found)
-    if report is not None:
-        write_json(report, as_plain(robots, found))
+    write(as_plain(robots, found))
     if picture is not None:
         goals = {robot.goal.measure for robot in robots}
         label = goals.pop() if len(goals) == 1 else "measure"
@@ -333,7 +339,7 @@ def refine(options: RefineOptions) -> None:
     for name, of_source in sources.items():
         own = found.some(slice(first, first + len(of_source)))
         first += len(of_source)
-        if Path(name).is_dir():
+        if Path(name).is_dir() and not options.settings:  # else it would be about other robots than the run's
             write_checked_json(Path(name) / STORED, {**as_plain(of_source, own), **stamp(read_run(name))})
 
 

@@ -22,6 +22,7 @@ from jax import Array
 from jax.stages import Compiled, Lowered
 
 from vsr.experiments.config import EVOLVED, UserError, load
+from vsr.experiments.config.loading import with_settings
 from vsr.experiments.config.yaml import read_yaml
 from vsr.experiments.console import warn
 from vsr.experiments.experiment import Experiment, Fitness
@@ -56,10 +57,13 @@ class StoredRobot:
     """value of that fitness in its file"""
 
 
-def read_robots(path: Path) -> list[StoredRobot]:
-    """The robot of a file, or every seed's best of a run; raises UserError if there is none."""
+def read_robots(path: Path, settings: Sequence[str] = ()) -> list[StoredRobot]:
+    """The robot of a file, or every seed's best of a run, with values set over theirs (`path=value`).
+
+    Raises UserError if there is none.
+    """
     if not path.is_dir():
-        return [_read_robot(path)]
+        return [_read_robot(path, settings)]
     run = read_run(path)
     warn(run.warnings)
     robots = []
@@ -68,7 +72,8 @@ def read_robots(path: Path) -> list[StoredRobot]:
         if file.is_file():
             title = read_title(file)
             value = None if title is None else title.value
-            robots.append(StoredRobot(f"{run.name}, seed {seed}", load_robot(file), run.experiment.fitness, value))
+            scene = with_settings(load_robot(file), settings, str(file))
+            robots.append(StoredRobot(f"{run.name}, seed {seed}", scene, run.experiment.fitness, value))
         elif np.isfinite(run.best[index, -1]):
             warn([f"{file}: missing, so that seed {seed} is left out"])
     if not robots:
@@ -76,8 +81,8 @@ def read_robots(path: Path) -> list[StoredRobot]:
     return robots
 
 
-def _read_robot(path: Path) -> StoredRobot:
-    scene = load(path)
+def _read_robot(path: Path, settings: Sequence[str]) -> StoredRobot:
+    scene = load(path, settings)
     if isinstance(scene, Experiment):
         raise UserError(f"{path}: its robot is still to evolve; give vsr evolve this file, then vsr refine the run")
     title = read_title(path)

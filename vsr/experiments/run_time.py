@@ -16,6 +16,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from vsr.experiments.formatting import count, duration_text
 from vsr.experiments.population import ONE_OF_PARTS
 
 LONG = frozenset(
@@ -119,6 +120,13 @@ def seconds_of(operations: Operations) -> float:
         return SHARE * seconds_of_operation() * operations.plain
     in_kernels = KERNEL * operations.kernels + IN_KERNEL * operations.in_kernels
     return in_kernels + LAUNCH * operations.steps + ON_ACCELERATOR * operations.plain
+
+
+def time_lines(seconds: float, generations: int) -> list[tuple[str, str]]:
+    """How long a run should take, from the time of a generation [s], as commands print it."""
+    device = f"{count(jax.device_count())} {jax.default_backend()} device{'s' if jax.device_count() > 1 else ''}"
+    whole = f"about {duration_text(seconds * generations)}, after compiling"
+    return [("time of a generation", f"about {duration_text(seconds)} on {device}"), ("time of the run", whole)]
 
 
 @cache

@@ -1,4 +1,9 @@
-"""Files that come with this package, found by name: `biped`, `3d/quadruped`, or `quadruped` if only one has it."""
+"""Files that come with this package, found by name: `first_walker`, `01_first_walker`, `examples/01_first_walker`.
+
+examples/: twelve experiments, each with its cost. robots/: scenes. studies/: studies and their parts. more/: further
+experiments, most of them variations of examples. reach/, sets/ and landscape/: what `vsr reach`, `vsr evaluate` and
+`vsr landscape` take. A name means one file, whatever its folder.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +15,8 @@ from typing import Any
 
 from vsr.experiments.config import evolves
 from vsr.experiments.config.problems import ConfigError, Problem
-from vsr.experiments.config.yaml import read_yaml
-from vsr.experiments.installed import CONFIGS
+from vsr.experiments.config.yaml import PRESET, read_yaml
+from vsr.experiments.installed import CONFIGS, names_of, shipped_as
 
 EXPERIMENT, SCENE, STUDY, REACH, SET = "experiment", "scene", "study", "reach", "evaluation_set"
 LANDSCAPE = "landscape"
@@ -22,6 +27,7 @@ USE = {
     REACH: "vsr reach",
     SET: "vsr evaluate --on",
     LANDSCAPE: "vsr landscape",
+    PRESET: "`extends: NAME` in a file",
 }
 """Kinds of files, and the commands that work with them."""
 ENDINGS = (".yaml", ".yml", ".json")
@@ -35,13 +41,19 @@ class Shipped:
 
     @property
     def name(self) -> str:
-        """As commands take it: `3d/quadruped`."""
-        return self.path.relative_to(CONFIGS).with_suffix("").as_posix()
+        """As lists show it: `01_first_walker`."""
+        return self.path.stem
 
     @property
     def kind(self) -> str:
         """Which commands it is for."""
         return kind_of(read_yaml(self.path).data)
+
+    @property
+    def is_part(self) -> bool:
+        """Whether it is a part of a study or a further experiment, which lists leave out."""
+        folder, *inside = self.path.relative_to(CONFIGS).parts
+        return folder == "more" or (folder == "studies" and len(inside) > 1)
 
     @property
     def about(self) -> str:
@@ -52,15 +64,15 @@ class Shipped:
 
 
 def shipped_files() -> list[Shipped]:
-    """All of them, by name; those of the upper folder first."""
-    found = [Shipped(path) for path in CONFIGS.rglob("*.yaml")]
-    return sorted(found, key=lambda one: (one.name.count("/"), one.name))
+    """All of them, by folder and name."""
+    return [Shipped(path) for path in sorted(CONFIGS.rglob("*.yaml"))]
 
 
 def kind_of(data: Any) -> str:
     """What a file's content describes: its `kind`. Without one it is an experiment if it can be no scene."""
-    if isinstance(data, dict) and data.get("kind") in USE:
-        return data["kind"]
+    kind = data.get("kind") if isinstance(data, dict) else None
+    if isinstance(kind, str) and kind in USE:
+        return kind
     return EXPERIMENT if evolves(data) else SCENE
 
 
@@ -85,19 +97,15 @@ def find_config(given: str | Path, *kinds: str, folders: bool = False) -> Path:
 
 
 def _shipped_as(named: str, kinds: Sequence[str]) -> Path | None:
-    """The shipped file of a name, or of a name's last part; None if there is none."""
-    alike = [one for one in shipped_files() if named in (one.name, one.path.stem)]
-    fitting = [one for one in alike if not kinds or one.kind in kinds]
-    exact = [one for one in fitting if one.name == named]
-    if exact or len(fitting) == 1:
-        return (exact or fitting)[0].path
-    if fitting:
-        names = ", ".join(one.name for one in fitting)
-        raise ConfigError([Problem(named, f"several shipped files have this name; give one of {names}")])
-    if alike:
-        uses = ", ".join(f"{one.name} is for {USE[one.kind]}" for one in alike)
-        raise ConfigError([Problem(named, f"no shipped {' or '.join(kinds)} has this name; {uses}")])
-    return None
+    """The shipped file of a name; None if there is none, ConfigError if the command does not work with it."""
+    path = shipped_as(named)
+    if path is None:
+        return None
+    found = Shipped(path)
+    if kinds and found.kind not in kinds:
+        text = f"no shipped {' or '.join(kinds)} has this name; {found.name} is for {USE[found.kind]}"
+        raise ConfigError([Problem(named, text)])
+    return path
 
 
 def source_of(path: Path) -> str:
@@ -105,6 +113,11 @@ def source_of(path: Path) -> str:
     if path.resolve().is_relative_to(CONFIGS):
         return f"{Shipped(path.resolve()).name}, shipped with vsr"
     return str(path)
+
+
+def run_name(path: Path) -> str:
+    """The folder for runs of a file: its name, of an example without the number."""
+    return names_of(path.resolve())[-1] if path.resolve().is_relative_to(CONFIGS) else path.stem
 
 
 def _while_comment(lines: Sequence[str]) -> Iterator[str]:
@@ -126,6 +139,6 @@ def _advice(named: str, kinds: Sequence[str]) -> str:
     """What else may be meant by a name that leads nowhere."""
     bare = Path(named).with_suffix("").as_posix().removeprefix("configs/")
     known = [one for one in shipped_files() if not kinds or one.kind in kinds]
-    names = dict.fromkeys(name for one in known for name in (one.name, one.path.stem))
+    names = dict.fromkeys(name for one in known for name in names_of(one.path)[::-1])
     near = difflib.get_close_matches(bare, names, n=1, cutoff=0.6)
     return f"; did you mean '{near[0]}', which is shipped?" if near else "; vsr list configs shows what is shipped"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +25,9 @@ from vsr.scene import Outcome, Scene, precision
 DRAWINGS = (".gif", ".png")
 
 
-def run(file: str, out: str | None, *, run_plugins: bool = False) -> tuple[Scene, Outcome]:
+def run(
+    file: str, out: str | None, settings: Sequence[str] = (), *, run_plugins: bool = False
+) -> tuple[Scene, Outcome]:
     """Simulate a file's scene and, if asked, draw it.
 
     It is recorded in any case: a program that does not record is another one, and may round differently.
@@ -34,7 +36,7 @@ def run(file: str, out: str | None, *, run_plugins: bool = False) -> tuple[Scene
     found = find_config(file, SCENE)
     if is_changed(found):
         warn([f"{found}: it is not as the run wrote it"])
-    scene = load_scene(found, run_plugins=run_plugins)
+    scene = load_scene(found, settings, run_plugins=run_plugins)
     check_implementation(scene.physics)
     outcome = simulate_within_memory(file, scene, keep_trajectory=True)
     if target is not None:
@@ -42,9 +44,11 @@ def run(file: str, out: str | None, *, run_plugins: bool = False) -> tuple[Scene
     return scene, outcome
 
 
-def run_held_out(file: str, count: int, say: Callable[[str], None], trust: bool = False) -> dict[str, np.ndarray]:
+def run_held_out(
+    file: str, count: int, say: Callable[[str], None], settings: Sequence[str] = (), *, run_plugins: bool = False
+) -> dict[str, np.ndarray]:
     """Measures of a file's robot on the first grounds of the held-out set, (count,) each; NaN for a failure."""
-    scene = load_scene(file, run_plugins=trust)
+    scene = load_scene(find_config(file, SCENE), settings, run_plugins=run_plugins)
     if not scene.task.resamples:
         raise UserError(f"{file}: --held-out is for tasks that draw their ground, such as fresh_ground")
     found: dict[str, list[float]] = {}
@@ -136,38 +140,35 @@ def chamber_ranges(scene: Scene, outcome: Outcome) -> list[ChamberRange] | None:
     ]
 
 
-def as_json(scene: Scene, outcome: Outcome, evolution: StoredScore | None = None) -> str:
+def as_plain(scene: Scene, outcome: Outcome, evolution: StoredScore | None = None) -> dict[str, Any]:
     """Measures and how they were got; a failed episode's measures are null, as are broken springs where none can,
     chambers where there is no fluid, and the stored score of a robot that did not evolve."""
     schedule, chambers = outcome.schedule, chamber_ranges(scene, outcome)
-    return json.dumps(
-        {
-            "measures": {name: value if math.isfinite(value) else None for name, value in outcome.measures.items()},
-            "failed": outcome.failed,
-            "failure": outcome.failure.name if outcome.failed else None,
-            "broken_springs": outcome.broken_springs,
-            "chambers": None
-            if chambers is None
-            else [
-                {"rest_volume_m3": one.rest_volume, "pressure_pa": one.pressure, "volume_ratio": one.volume}
-                for one in chambers
-            ],
-            "evolved": None
-            if evolution is None
-            else {
-                "measure": evolution.measure,
-                "value": evolution.value,
-                "meaning": evolution.meaning or None,
-                "relative_difference": evolution.difference,
-            },
-            "voxels": int(scene.robot.body.present.sum()),
-            "duration_s": schedule.total_time,
-            "time_step_s": schedule.time_step,
-            "substeps": schedule.substeps,
-            "precision": scene.physics.precision,
+    return {
+        "measures": {name: value if math.isfinite(value) else None for name, value in outcome.measures.items()},
+        "failed": outcome.failed,
+        "failure": outcome.failure.name if outcome.failed else None,
+        "broken_springs": outcome.broken_springs,
+        "chambers": None
+        if chambers is None
+        else [
+            {"rest_volume_m3": one.rest_volume, "pressure_pa": one.pressure, "volume_ratio": one.volume}
+            for one in chambers
+        ],
+        "evolved": None
+        if evolution is None
+        else {
+            "measure": evolution.measure,
+            "value": evolution.value,
+            "meaning": evolution.meaning or None,
+            "relative_difference": evolution.difference,
         },
-        indent=2,
-    )
+        "voxels": int(scene.robot.body.present.sum()),
+        "duration_s": schedule.total_time,
+        "time_step_s": schedule.time_step,
+        "substeps": schedule.substeps,
+        "precision": scene.physics.precision,
+    }
 
 
 def draw(name: str, scene: Scene, outcome: Outcome, target: Path) -> None:

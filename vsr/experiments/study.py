@@ -14,7 +14,7 @@ from vsr.experiments.config import load_experiment
 from vsr.experiments.config.check import check
 from vsr.experiments.config.plugins import load_plugins, require_plugins
 from vsr.experiments.config.problems import UserError
-from vsr.experiments.config.yaml import parse_yaml, read_text, read_yaml
+from vsr.experiments.config.yaml import EXTENDS, extended, parse_yaml, read_text, read_yaml
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.installed import CONFIGS
 from vsr.experiments.shipped import STUDY, find_config
@@ -158,9 +158,9 @@ class StudyFile:
 def is_study(path: str | Path) -> bool:
     """Whether a file describes a study rather than one experiment or scene."""
     text = read_text(path)
-    if "study" not in text:
+    if "study" not in text and EXTENDS not in text:
         return False  # rather than understand all of a large file twice
-    data = parse_yaml(text, str(path)).data
+    data = extended(parse_yaml(text, str(path))).data
     return isinstance(data, dict) and data.get("kind") == "study"
 
 

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 from typing import TYPE_CHECKING
 
+import numpy as np
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
 
-from vsr.experiments.config import UserError
 from vsr.experiments.console import console_for_tables, printable, say, warn
 from vsr.experiments.formatting import UNITS, count, number, pressures, volume
 from vsr.experiments.plot.comparison import Comparison, Pair, Row, clearest
 from vsr.experiments.shipped import USE, shipped_files
-from vsr.experiments.storage.files import without_nan
 
 CONFIGS = "configs"
 """The shipped files, listed beside kinds of components."""
@@ -70,34 +69,16 @@ def _show_chambers(chambers: Sequence[ChamberRange]) -> None:
         console_for_tables().print(table)
 
 
-def show_held_out(file: str, grounds: int, as_json: bool, out: str | None, trust: bool) -> None:
-    """Measures on every ground of a held-out set, and their means."""
-    from vsr.experiments.simulate import run_held_out
-
-    if out is not None:
-        raise UserError(f"--out {out}: with --held-out nothing is drawn; leave one of them out")
-    console = console_for_tables()
-
-    def report(text: str) -> None:
-        if not as_json:
-            say(text, console)
-
-    measures = run_held_out(file, grounds, report, trust)
-    if as_json:
-        console.print_json(json.dumps(without_nan({name: values.tolist() for name, values in measures.items()})))
-        return
+def show_means(measures: Mapping[str, np.ndarray]) -> None:
+    """The mean of every measure over several episodes, without those that failed."""
     for name, values in measures.items():
         finite = values[[math.isfinite(value) for value in values]]
-        mean = f"mean {finite.mean():.6g}" if len(finite) else "no ground without a failure"
-        report(f"{name}: {mean}" + (f", {len(values) - len(finite)} failed" if len(finite) < len(values) else ""))
+        mean = f"mean {finite.mean():.6g}" if len(finite) else "no episode without a failure"
+        say(f"{name}: {mean}" + (f", {len(values) - len(finite)} failed" if len(finite) < len(values) else ""))
 
 
-def show_comparison(comparison: Comparison, as_json: bool) -> None:
+def show_comparison(comparison: Comparison) -> None:
     """Runs with their medians, then every pair with its test."""
-    if as_json:
-        parts = {"rows": [vars(row) for row in comparison.rows], "pairs": [pair._asdict() for pair in comparison.pairs]}
-        sys.stdout.write(json.dumps(without_nan({**vars(comparison), **parts}), indent=2) + "\n")
-        return
     warn(comparison.warnings)
     rows = [_row_of_run(row) for row in comparison.rows]
     names = ("run", "seeds", "failed", "generations", "first", "final", "quartiles")
@@ -143,8 +124,8 @@ def _show_columns(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]
     console_for_tables().print(table)
 
 
-def show_catalog(kind: str | None, plugins: Sequence[str]) -> None:
-    """Components by kind, each with a line of help and its parameters; or the shipped files."""
+def show_catalog(kind: str | None, plugins: Sequence[str], *, everything: bool = False) -> None:
+    """Components of a kind, each with a line of help and its parameters; the shipped files; or the names of all."""
     from vsr.experiments import catalog
     from vsr.experiments.config.plugins import import_plugins
     from vsr.experiments.config.problems import UserError
@@ -152,31 +133,42 @@ def show_catalog(kind: str | None, plugins: Sequence[str]) -> None:
 
     import_plugins(plugins)
     if kind == CONFIGS:
-        return show_configs()
+        return show_configs(everything)
     if kind is not None and kind not in catalog.KINDS:
         raise UserError(f"there is no kind '{kind}'{suggest(kind, [*catalog.KINDS, CONFIGS])}")
     console = console_for_tables()
-    for name in catalog.KINDS if kind is None else [kind]:
-        console.print(f"\n[bold]{name}[/bold]  ({catalog.KINDS[name][0]})", highlight=False)
-        for component in catalog.components(name):
-            console.print(f"  [cyan]{component.name}[/cyan]  {escape(component.help)}", highlight=False)
-            table = Table(box=None, show_header=False)
-            for parameter in component.parameters:
-                table.add_row("  ", *(escape(text) for text in astuple(parameter)))
-            if component.parameters:
-                console.print(table, highlight=False)
     if kind is None:
-        console.print(f"\n[bold]{CONFIGS}[/bold]  (shipped files, by name: vsr list {CONFIGS})", highlight=False)
+        console.print("vsr list KIND shows the components of a kind with their parameters.\n", highlight=False)
+        console.print(f"[bold]{CONFIGS}[/bold]  (shipped files, by name: vsr list {CONFIGS})", highlight=False)
+        for name, (where, _) in catalog.KINDS.items():
+            console.print(f"[bold]{name}[/bold]  ({where})", highlight=False)
+            console.print(Padding(escape(", ".join(catalog.names(name))), (0, 0, 0, 2)), highlight=False)
+        return
+    console.print(f"[bold]{kind}[/bold]  ({catalog.KINDS[kind][0]})", highlight=False)
+    for component in catalog.components(kind):
+        console.print(f"  [cyan]{component.name}[/cyan]  {escape(component.help)}", highlight=False)
+        table = Table(box=None, show_header=False)
+        for parameter in component.parameters:
+            table.add_row("  ", *(escape(text) for text in astuple(parameter)))
+        if component.parameters:
+            console.print(table, highlight=False)
 
 
-def show_configs() -> None:
+def show_configs(everything: bool) -> None:
     """Shipped files by command, each with what it describes; any of the commands takes the name instead of a file."""
     console = console_for_tables()
     files = shipped_files()
+    shown = [file for file in files if everything or not file.is_part]
     for kind, commands in USE.items():
-        console.print(f"\n[bold]{commands}[/bold]", highlight=False)
         table = Table(box=None, show_header=False)
-        for file in files:
+        for file in shown:
             if file.kind == kind:
                 table.add_row(f"  [cyan]{file.name}[/cyan]", escape(file.about))
-        console.print(table, highlight=False)
+        if table.row_count:
+            console.print(f"\n[bold]{commands}[/bold]", highlight=False)
+            console.print(table, highlight=False)
+    if len(shown) < len(files):
+        console.print(
+            f"\n{len(files) - len(shown)} more, parts of studies and further experiments: vsr list {CONFIGS} --all",
+            highlight=False,
+        )

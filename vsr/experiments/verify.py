@@ -7,10 +7,8 @@ it. Where device or versions are others, the last digits are not to be had, and 
 
 from __future__ import annotations
 
-import json
 import math
 import shlex
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -36,7 +34,7 @@ from vsr.experiments.memory import needs_of_experiment, needs_of_scene, require_
 from vsr.experiments.options import VerifyOptions
 from vsr.experiments.population import robots_at_once
 from vsr.experiments.refine import robustness_of
-from vsr.experiments.storage.files import without_nan
+from vsr.experiments.storage.files import json_result
 from vsr.experiments.storage.provenance import describe_session, differences
 from vsr.experiments.storage.robots import (
     Record,
@@ -102,14 +100,12 @@ def verify(options: VerifyOptions) -> int:
     prepare(options.device)
     if options.trust_plugins:
         trust_plugins(options.given)
-    robots = read_all(options.given)
-    with busy("compiling and replaying", counting=False):
-        verdicts = judge(robots, options.tolerance)
-    if options.json:
-        plain = {"tolerance": options.tolerance, "robots": [as_plain(verdict) for verdict in verdicts]}
-        sys.stdout.write(json.dumps(without_nan(plain), indent=2) + "\n")
-    else:
+    with json_result(options.json) as write:
+        robots = read_all(options.given)
+        with busy("compiling and replaying", counting=False):
+            verdicts = judge(robots, options.tolerance)
         show(verdicts)
+        write({"tolerance": options.tolerance, "robots": [as_plain(verdict) for verdict in verdicts]})
     return 0 if all(verdict.confirmed for verdict in verdicts) else 1
 
 

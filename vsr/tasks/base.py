@@ -42,7 +42,7 @@ class Task(Spec):
     is its choice. Rules see the world before and after every control step.
     """
 
-    duration: Seconds = 60.0
+    duration: Seconds = 20.0
     """[s]"""
     placement: Placement = Placement()
     """where the robot starts"""

@@ -74,8 +74,14 @@ _REDUCTIONS = {
 """How two are combined, and what is left out of a sum."""
 _HEAD = """
 struct Sum { template <typename T> __device__ T operator()(T a, T b) const { return a + b; } };
-struct Most { template <typename T> __device__ T operator()(T a, T b) const { return a > b ? a : b; } };
-struct Least { template <typename T> __device__ T operator()(T a, T b) const { return a < b ? a : b; } };
+struct Most {
+  template <typename T> __device__ T operator()(T a, T b) const { return a > b ? a : b; }
+  __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
+};
+struct Least {
+  template <typename T> __device__ T operator()(T a, T b) const { return a < b ? a : b; }
+  __device__ float operator()(float a, float b) const { return fminf(a, b); }
+};
 struct Any { __device__ bool operator()(bool a, bool b) const { return a | b; } };
 struct All { __device__ bool operator()(bool a, bool b) const { return a & b; } };
 __device__ __forceinline__ int kernel_rem(int a, int b) { return a % b; }
@@ -378,6 +384,22 @@ class _Writer:
             self.of_warp.update(found.flat)
         return [found]
 
+    def rank(self, equation: Any, values: list[Names]) -> list[Names]:
+        mask = equation.invars[0].aval
+        if self.lanes > WARP or len(mask.shape) != 1 or not self.has_lanes(mask):
+            raise NotImplementedError(f"only a single warp can count the entries of one mask: {equation}")
+        last, before, total = mask.shape[0] - 1, [], "0"
+        for entry, name in enumerate(np.broadcast_to(values[0], self.shape(mask)).flat):
+            lane, size = "threadIdx.x", min(WARP, last + 1 - entry * WARP)
+            if size < WARP:  # the lanes that are left have the last entry again
+                lane, name = f"min((int)threadIdx.x, {size - 1})", f"(threadIdx.x < {size} && {name})"
+            votes, holding = self.fresh(), self.fresh()
+            self.line(f"const unsigned {votes} = __ballot_sync(0xffffffffu, {name});")
+            before.append(f"{total} + __popc({votes} & ((1u << {lane}) - 1u))")
+            self.line(f"const int {holding} = {total} + __popc({votes});")
+            total = holding
+        return [self.declare(equation.outvars[0].aval, before), np.array([total], object)]
+
     def barrier(self, equation: Any, values: list[Names]) -> list[Names]:
         """Integers that the compiler knows nothing of, so that what comes of them is not computed before a loop."""
         found = []
@@ -480,6 +502,7 @@ _STATEMENTS = {
     "kernel_store": _Writer.store,
     "kernel_program": _Writer.program,
     "kernel_anyone": _Writer.anyone,
+    "kernel_rank": _Writer.rank,
     "optimization_barrier": _Writer.barrier,
     "scan": _Writer.scan,
     "while": _Writer.repeat,

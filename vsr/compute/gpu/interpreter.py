@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
-from vsr.compute.gpu.language import Kernel, Table, anyone_p, load_p, program_p, store_p
+from vsr.compute.gpu.language import Kernel, Table, anyone_p, load_p, program_p, rank_p, store_p
 
 Memory = tuple[Array, ...]
 
@@ -65,6 +65,9 @@ class _Interpreter:
             return [self.program], memory
         if primitive is anyone_p:
             return [values[0].any()], memory
+        if primitive is rank_p:
+            mask = values[0].astype(jnp.int32)
+            return [jnp.cumsum(mask) - mask, jnp.sum(mask)], memory
         if primitive is load_p:
             return [self.load(parameters["table"], values, memory)], memory
         if primitive is store_p:
@@ -149,7 +152,7 @@ def called(equation: Any) -> ClosedJaxpr | None:
 def touches_memory(equation: Any) -> bool:
     """Whether anything in a loop or condition reads or writes memory, or is of this language in another way."""
     return any(
-        inner.primitive in (load_p, store_p, program_p, anyone_p) or touches_memory(inner)
+        inner.primitive in (load_p, store_p, program_p, anyone_p, rank_p) or touches_memory(inner)
         for part in _parts(equation)
         for inner in part.eqns
     )

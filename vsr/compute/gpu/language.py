@@ -86,7 +86,8 @@ load_p = Primitive("kernel_load")
 store_p = Primitive("kernel_store")
 program_p = Primitive("kernel_program")
 anyone_p = Primitive("kernel_anyone")
-store_p.multiple_results = True
+rank_p = Primitive("kernel_rank")
+store_p.multiple_results = rank_p.multiple_results = True
 
 
 def load(place: Place, mask: Any = None, other: Any = 0) -> Array:
@@ -113,6 +114,15 @@ def anyone(mask: Array) -> Array:
     For conditions that spare lanes what is of no use to them. Lanes must not wait for each other in such a condition.
     """
     return anyone_p.bind(mask)
+
+
+def rank(mask: Array) -> tuple[Array, Array]:
+    """For every entry of a mask how often it holds in the entries before, and how often it holds in all.
+
+    For lists: entries for which the mask holds get the numbers 0, 1, 2, ... Only for programs of one warp.
+    """
+    before, total = rank_p.bind(mask)
+    return before, total
 
 
 def power_of_two(least: int) -> int:
@@ -144,6 +154,11 @@ def _() -> ShapedArray:
 @anyone_p.def_abstract_eval
 def _(_: Any) -> ShapedArray:
     return ShapedArray((), np.dtype(bool))
+
+
+@rank_p.def_abstract_eval
+def _(mask: Any) -> list[ShapedArray]:
+    return [ShapedArray(mask.shape, np.dtype(np.int32)), ShapedArray((), np.dtype(np.int32))]
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import click
 
-from vsr.experiments.options import PICTURE, Argument, Device, Option
+from vsr.experiments.options import Argument, Device, Json, Option, plot_option
 
 SUITES = {
     "2d": "planar",
@@ -31,16 +31,15 @@ class BenchOptions:
 
     suite: Annotated[str, Argument(type=click.Choice([*SUITES, "all"]))] = "all"
     scenes: Annotated[tuple[str, ...], Option("Time only this scene; may be repeated.", "--scene", metavar="NAME")] = ()
-    repeats: Annotated[int, Option("Timed repetitions after a warm-up.", type=click.IntRange(1, 1000))] = 3
+    repeats: Annotated[int, Option("Timed repetitions after a warm-up.", type=click.IntRange(1, 1000), metavar="N")] = 3
     implementation: Annotated[
         Literal["auto", "xla", "fused"],
         Option("The inner loop: plain JAX, one GPU kernel, or (auto) the kernel where it can run."),
     ] = "auto"
-    json_file: Annotated[
-        str | None, Option("Write the metrics as JSON, after every scene.", "--json", metavar="FILE")
-    ] = None
+    json: Json = None
+    """the file is whole after every scene"""
     against: Annotated[
         str | None, Option("Print times as multiples of those in this file of --json.", metavar="FILE.json")
     ] = None
-    plot: Annotated[str | None, Option("Draw how cost grows (growth, all).", metavar=PICTURE)] = None
+    plot: Annotated[str | None, plot_option("how cost grows (growth, all)")] = None
     device: Device = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from vsr.experiments.config.problems import UserError
 from vsr.experiments.console import Console, say, show_pairs
 from vsr.experiments.devices import prepare
 from vsr.experiments.plot.figures import FORMATS
-from vsr.experiments.storage.files import target_file, write_json
+from vsr.experiments.storage.files import json_result, target_file
 from vsr.experiments.storage.provenance import describe_session
 from vsr.spec import suggest
 
@@ -23,9 +23,23 @@ from vsr.spec import suggest
 def bench(options: BenchOptions, suites: Mapping[str, Sequence[Benchmark]] | None = None) -> None:
     """Run suites; the JSON file is whole after every scene. suites: other scenes than those of SUITES."""
     wanted = _requested(options, suites or _shipped(options.suite))
-    target = None if options.json_file is None else target_file("--json", options.json_file)
     earlier = None if options.against is None else _stored(options.against)
     figure = None if options.plot is None else target_file("--plot", options.plot, FORMATS)
+    with json_result(options.json) as write:
+        report, title = _measure(options, wanted, earlier, write)
+    if figure is not None:
+        from vsr.evidence.bench.growth import plot_growth
+
+        plot_growth(report["growth"], f"How cost grows {title}", figure)
+
+
+def _measure(
+    options: BenchOptions,
+    wanted: list[tuple[str, Benchmark]],
+    earlier: Mapping[tuple[Any, ...], Any] | None,
+    write: Callable[[Any], None],
+) -> tuple[dict[str, Any], str]:
+    """The report, written after every scene, and the device that it is about."""
     prepare(options.device)
     _check_implementation(options)
     if on_cpu() and not options.scenes:
@@ -46,12 +60,8 @@ def bench(options: BenchOptions, suites: Mapping[str, Sequence[Benchmark]] | Non
             show_pairs(None, scene.rows(metrics))
             if earlier is not None:
                 show_pairs(None, _compared(metrics, earlier.get(_key(suite, metrics))))
-            if target is not None:
-                write_json(target, {**report, "scenes_left": len(wanted) - number})
-    if figure is not None:
-        from vsr.evidence.bench.growth import plot_growth
-
-        plot_growth(report["growth"], f"How cost grows {title}", figure)
+            write({**report, "scenes_left": len(wanted) - number})
+    return report, title
 
 
 def _stored(file: str) -> dict[tuple[Any, ...], Any]:

@@ -27,7 +27,6 @@ from vsr.evidence.bench.benchmark import (
     time_calls,
 )
 from vsr.experiments.population import on_all_devices, repeat
-from vsr.physics.engine import ENGINES
 from vsr.robot import EngineName
 
 EVOGYM = 250.0
@@ -52,8 +51,6 @@ class BenchEnvironment(Benchmark):
     def environment(self, implementation: Implementation = "auto") -> Environment:
         """Of one robot without holes."""
         shape = (self.symbol * self.size,) * self.size
-        if ENGINES[self.engine].fixed_substep is not None:  # EvoGym's physics has no kernel
-            implementation = "auto"
         return make(self.task, body=shape, engine=self.engine, physics={"implementation": implementation})
 
     def measure(self, settings: Settings) -> Metrics:
@@ -74,7 +71,7 @@ class BenchEnvironment(Benchmark):
             "steps": steps,
             "substeps": env.schedule.substeps * env.schedule.control_every,
             "interval_s": env.schedule.interval,
-            "implementation": _implementation(env),
+            "implementation": chosen(env.schedule.implementation, env.dtype),
             "steps_per_s": total / wall["median_s"],
             "steps_per_cpu_s": total / cpu["median_s"] if on_cpu() else None,
             "times_evogym": total / (cpu if on_cpu() else wall)["median_s"] / EVOGYM,
@@ -88,12 +85,6 @@ class BenchEnvironment(Benchmark):
         each = "" if per_core is None else f"{per_core:,.0f} a CPU-second, "
         speed = f"{metrics['steps_per_s']:,.0f} environment steps/s, {each}{metrics['times_evogym']:,.3g} x EvoGym"
         return [(name, f"{speed}; {costs_shown(metrics)}")]
-
-
-def _implementation(env: Environment) -> str:
-    """Which one ran: EvoGym's physics has no kernel."""
-    kernel = ENGINES[env.scene.robot.body.engine].fixed_substep is None
-    return chosen(env.schedule.implementation, env.dtype) if kernel else "xla"
 
 
 def play(env: Environment, key: Array, params: Params, steps: int) -> tuple[Array, Array]:

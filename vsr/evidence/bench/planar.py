@@ -57,6 +57,7 @@ class BenchScene(Benchmark):
                     "substeps": self.substeps,
                     "implementation": implementation,
                 },
+                "evaluation": {"trials": 1, "refine": None},
                 "optimizer": {"population_size": self.robots},
             }
         )

@@ -60,7 +60,7 @@ def reproduce(options: ReproduceOptions) -> Path:
         raise UserError(f"--copy {options.copy}: the runs are there already; give another folder")
     jobs = plan(files, options, folder)
     console = Console()
-    if options.report:
+    if options.report_only:
         for job in jobs:  # what the user's own files name, so that their runs can be read as a whole
             if job.file.file(job.name).is_file():
                 run_plugins_of(job.file.file(job.name))

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import click
 
-from vsr.experiments.options import Option
+from vsr.experiments.options import Device, Json, Option
 
 SUITES = {
     "2d": "original.suite",
@@ -23,7 +23,7 @@ SUITES = {
 
 @dataclass(frozen=True)
 class ValidateOptions:
-    """Options of the comparisons; all but `suite` and `json_file` only for suites that take them."""
+    """Options of the comparisons; all but `suite`, `json` and `device` only for suites that take them."""
 
     suite: Annotated[
         str,
@@ -38,7 +38,7 @@ class ValidateOptions:
         str | None,
         Option("Folder of reference data for the 2d suite; by default the small set that is shipped.", metavar="DIR"),
     ] = None
-    json_file: Annotated[str | None, Option("Write the report as JSON.", "--json", metavar="FILE")] = None
+    json: Json = None
     plots: Annotated[
         str | None,
         Option(
@@ -49,13 +49,14 @@ class ValidateOptions:
         ),
     ] = None
     large: Annotated[
-        bool, Option("For sand: larger 3-D scenes, each in three packings, instead of the default checks. For a GPU.")
+        bool,
+        Option(
+            "For a GPU. sand: larger 3-D scenes, each in three packings, instead of the default checks; trust: robots "
+            "of up to 400 voxels, instead of small ones for some minutes on two cores."
+        ),
     ] = False
-    scale: Annotated[
-        Literal["quick", "full"] | None,
-        Option("For trust: small robots for some minutes on two cores (the default), or up to 400 voxels, for a GPU."),
-    ] = None
     sticking: Annotated[
         Literal["resting", "in_contact", "approaching"] | None,
         Option("For 2d: which corners may stick to the ground (world.sticking)."),
     ] = None
+    device: Device = None

@@ -12,8 +12,9 @@ from rich.console import Console
 
 from vsr.evidence.validate import SUITES, ValidateOptions
 from vsr.experiments.config import UserError
+from vsr.experiments.devices import prepare
 from vsr.experiments.plot.figures import paper_style
-from vsr.experiments.storage.files import target_file, without_nan, write_json
+from vsr.experiments.storage.files import json_result
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -39,7 +40,6 @@ class Suite(ABC):
 
 REFUSALS = {
     "large": "has no larger checks",
-    "scale": "has one scale",
     "sticking": "has no choice of it",
     "reference": "has no data of another simulator",
     "plots": "draws nothing",
@@ -53,8 +53,8 @@ def validate_command(options: ValidateOptions) -> None:
     for name, reason in REFUSALS.items():
         if getattr(options, name) and name not in suite.takes:
             raise UserError(f"--{name}: the {options.suite} suite {reason}; leave it out")
-    target = None if options.json_file is None else target_file("--json", options.json_file)
     folder = None if options.plots is None else _folder(options.plots)
+    prepare(options.device)
     console = Console()
 
     def show(what: Any) -> None:
@@ -63,18 +63,15 @@ def validate_command(options: ValidateOptions) -> None:
         else:
             console.print(what)
 
-    def keep(report: Report) -> None:
-        if target is not None:
-            write_json(target, without_nan(report))
-
-    report = suite.run(options, show, keep)
-    keep(report)
-    if folder is not None:
-        folder.mkdir(exist_ok=True)
-        with paper_style():
-            for name, figure in suite.figures(report, options):
-                figure.savefig(folder / f"{name}.png", dpi="figure")
-                show(f"drawn {folder / name}.png")
+    with json_result(options.json) as keep:
+        report = suite.run(options, show, keep)
+        keep(report)
+        if folder is not None:
+            folder.mkdir(exist_ok=True)
+            with paper_style():
+                for name, figure in suite.figures(report, options):
+                    figure.savefig(folder / f"{name}.png", dpi="figure")
+                    show(f"drawn {folder / name}.png")
 
 
 def _folder(plots: str) -> Path:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache, partial
-from itertools import islice, product
-from typing import Annotated, Any, TypeVar, get_args
+from itertools import islice, product, takewhile
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from vsr.experiments.config.hints import annotations_of, choices_of, hint_for_key, is_model
 from vsr.experiments.config.problems import ConfigError, Problem
 from vsr.experiments.config.yaml import MOST_FAULTS, Document
-from vsr.spec import OneOf, Spec, suggest
+from vsr.spec import SYNONYMS, OneOf, Spec, suggest
 
 Described = TypeVar("Described", bound=Spec)
 Path = tuple[str | int, ...]
@@ -35,14 +36,16 @@ def check(document: Document, kind: type[Described]) -> Described:
         described = kind.model_validate(document.data)
     except ValidationError as error:
         problems += _all_problems(document, kind, error)
-        raise ConfigError(sorted(problems, key=lambda problem: problem.line or 0)) from None
+        others = list(dict.fromkeys(document.origins.values()))  # files that this one extends: their faults come last
+        order = {file: number for number, file in enumerate(others, 1)}
+        raise ConfigError(sorted(problems, key=lambda fault: (order.get(fault.file, 0), fault.line or 0))) from None
     if problems:
         raise ConfigError(problems)
     return described
 
 
 @cache
-def part_reader(kind: type[Spec], name: str) -> TypeAdapter:
+def part_reader(kind: type[BaseModel], name: str) -> TypeAdapter:
     """What checks one part of a description alone; raises KeyError if there is no such part."""
     field = kind.model_fields[name]
     annotation: Any = field.annotation
@@ -135,7 +138,7 @@ def _parts(kind: type[BaseModel], data: Any, path: Path) -> Iterator[Path]:
     for length in range(len(path), 0, -1):
         owner = path[:length]
         known = owner == ROBOT or owner in STAND_INS
-        if known or (_is_one(data, owner) and _choices(_field_at(kind, data, owner))):
+        if known or (_is_one(data, owner) and choices_of(_field_at(kind, data, owner))):
             yield owner
 
 
@@ -174,7 +177,7 @@ def _beginning_of(problem: Problem) -> str:
 
 
 def _stand_ins(kind: type[BaseModel], data: Any, path: Path) -> list[Any]:
-    named = [] if path in STAND_INS else list(_choices(_field_at(kind, data, path)))
+    named = [] if path in STAND_INS else list(choices_of(_field_at(kind, data, path)))
     return [*STAND_INS.get(path, ()), *named]
 
 
@@ -223,8 +226,34 @@ def _problems(document: Document, kind: type[Spec], fault: dict[str, Any]) -> It
     if fault["type"] == "union_tag_invalid" and isinstance(fault["input"], dict) and "type" in fault["input"]:
         where = (*path, "type") if isinstance(_value_at(document.data, path), dict) else path
         yield document.problem(_message(document, kind, path, fault, context), where)
+        yield from _whatever_type(document, kind, path)
         return
     yield document.problem(_message(document, kind, path, fault, context), path)
+
+
+def _whatever_type(document: Document, kind: type[Spec], path: Path) -> Iterator[Problem]:
+    """Faults of a part of unknown type that it has as any: keys that none takes, and values that none accepts."""
+    choices, part = choices_of(_field_at(kind, document.data, path)), _value_at(document.data, path)
+    for name, value in part.items() if isinstance(part, dict) and choices else ():
+        if name == "type":
+            continue
+        owners = [component for component in choices.values() if name in component.model_fields]
+        if not owners:
+            yield document.problem(_unknown_key(document, kind, (*path, name)), (*path, name))
+            continue
+        refusals = list(takewhile(bool, (_refusal(owner, name, value) for owner in owners)))
+        if len(refusals) == len(owners):  # none of which accepts it
+            for fault in refusals[0]:
+                yield from _problems(document, kind, {**fault, "loc": (*path, name, *fault["loc"])})
+
+
+def _refusal(owner: type[BaseModel], name: str, value: Any) -> list[dict[str, Any]]:
+    """What a part has against the value of one of its keys."""
+    try:
+        part_reader(owner, name).validate_python(value)
+    except ValidationError as error:
+        return _one_of_each_choice(value, error)
+    return []
 
 
 def _message(document: Document, kind: type[Spec], path: Path, fault: dict[str, Any], context: dict[str, Any]) -> str:
@@ -238,7 +267,7 @@ def _message(document: Document, kind: type[Spec], path: Path, fault: dict[str, 
             tags = [tag.strip("' ") for tag in context["expected_tags"].split(",")]
             return f"unknown type {shown(fault['input']['type'])}{suggest(context['tag'], tags)}"
         case "union_tag_not_found":
-            return f"missing key type; choose from {', '.join(_choices(_field_at(kind, document.data, path)))}"
+            return f"missing key type; choose from {', '.join(choices_of(_field_at(kind, document.data, path)))}"
         case "literal_error" | "enum":
             allowed = [word.strip("' ") for word in context["expected"].replace(" or ", ", ").split(",")]
             return f"{given} given; allowed: {', '.join(allowed)}{_nearest(fault['input'], allowed)}"
@@ -251,6 +280,8 @@ def _message(document: Document, kind: type[Spec], path: Path, fault: dict[str, 
                 "; put a shape of digits in quotes" if path[-1] == "shape" and isinstance(fault["input"], int) else ""
             )
             return f"{given} given; it should be a list{hint}"
+        case "bool_type" | "bool_parsing":
+            return f"{given} given; write true or false"
         case "too_short":
             return f"{given} given; it should have at least {_items(context['min_length'])}"
         case "too_long":
@@ -263,47 +294,20 @@ def _message(document: Document, kind: type[Spec], path: Path, fault: dict[str, 
             return f"{given} given; {_lower_first(fault['msg']).replace('input should', 'it should')}"
 
 
-RENAMED = {
-    "colour": "color",
-    "control_interval": "control_every, which is 1 more",
-    "draws": "resample",
-    "driving": "clock",
-    "ea": "optimizer",
-    "held": "clamped",
-    "masses": "engine",
-    "n_pop": "population_size",
-    "n_tour": "tournament_size",
-    "neighbours": "neighbors",
-    "others": "other_robots",
-    "redrawing": "resampling_rate",
-    "senses": "sensors",
-    "slopes": "gradients",
-    "starts": "trials",
-    "take": "aggregate",
-    "vary": "randomize",
-}
-"""Keys of files that were written before format 1, and what stands for them."""
-
-
 def _unknown_key(document: Document, kind: type[Spec], path: Path) -> str:
-    """Of a key that a description does not have: its new name, the nearest that there is, or whose it is."""
+    """Of a key that a description does not have: the nearest that there is, or whose it is."""
     name, owner = str(path[-1]), _model_at(kind, document.data, path[:-1])
-    if name in RENAMED and owner is not None and RENAMED[name].split(",")[0] in owner.model_fields:
-        return f"unknown key; write {RENAMED[name]}"
-    if owner is None:
-        return f"unknown key{suggest(name, ())}"
-    choices = _choices(_field_at(kind, document.data, path[:-1]))
-    others = [other for other, component in choices.items() if name in component.model_fields]
-    if not others:
-        return f"unknown key{suggest(name, owner.model_fields)}"
+    choices = choices_of(_field_at(kind, document.data, path[:-1]))
+    wanted = SYNONYMS.get(name, name)
+    others = [other for other, component in choices.items() if wanted in component.model_fields]
+    if not others or owner is None or wanted in owner.model_fields:
+        models = choices.values() if owner is None else [owner]
+        keys = dict.fromkeys(key for model in models for key in model.model_fields)
+        return f"unknown key{hint_for_key(kind, path[:-1], name, keys)}"
     own = next((other for other, component in choices.items() if component is owner), "")
     keys = [key for key in owner.model_fields if key != "type"]
-    return f"'{own}' has no such key, unlike {', '.join(others)}; allowed: {', '.join(keys)}"
-
-
-def _choices(annotations: Iterable[Any]) -> Mapping[str, type[BaseModel]]:
-    """The components that a field may hold; none if it holds no component."""
-    return next((item.registry for item in annotations if isinstance(item, OneOf)), {})
+    key = "such key" if wanted == name else f"'{wanted}'"
+    return f"'{own}' has no {key}, unlike {', '.join(others)}; allowed: {', '.join(keys)}"
 
 
 def _items(number: int) -> str:
@@ -419,12 +423,12 @@ def _model_at(kind: type[BaseModel], data: Any, path: Path) -> type[BaseModel] |
         if isinstance(key, int) or model is None or key not in model.model_fields:
             continue  # an item of a list or a named material: the class was found with its field
         field = model.model_fields[str(key)]
-        choice = next((item for item in _annotations(field) if isinstance(item, OneOf)), None)
+        choice = next((item for item in annotations_of(field) if isinstance(item, OneOf)), None)
         if choice is not None:
             name = data.get("type", choice.default) if isinstance(data, dict) else data
             model = choice.registry.get(str(name))
         else:
-            model = next((item for item in _annotations(field) if _is_model(item)), None)
+            model = next((item for item in annotations_of(field) if is_model(item)), None)
     return model
 
 
@@ -433,18 +437,4 @@ def _field_at(kind: type[BaseModel], data: Any, path: Path) -> list[Any]:
     if not path:
         return []
     owner = _model_at(kind, data, path[:-1])
-    return list(_annotations(owner.model_fields[str(path[-1])])) if owner and path[-1] in owner.model_fields else []
-
-
-def _annotations(field: Any) -> Iterator[Any]:
-    """Everything said about a field's type, however nested."""
-    yield from field.metadata
-    pending = [field.annotation]
-    while pending:
-        item = pending.pop()
-        yield item
-        pending += [*get_args(item), *getattr(item, "__metadata__", ())]
-
-
-def _is_model(item: Any) -> bool:
-    return isinstance(item, type) and issubclass(item, BaseModel)
+    return list(annotations_of(owner.model_fields[str(path[-1])])) if owner and path[-1] in owner.model_fields else []

@@ -25,7 +25,7 @@ from vsr.experiments.config.check import check, part_reader
 from vsr.experiments.config.overrides import override
 from vsr.experiments.config.plugins import load_plugins, missing_plugins, require_plugins
 from vsr.experiments.config.problems import ConfigError, Problem
-from vsr.experiments.config.yaml import Document, dump_plain, parse_yaml, read_yaml
+from vsr.experiments.config.yaml import Document, dump_plain, extended, parse_yaml, read_yaml
 from vsr.experiments.encodings import CONTROLLERS as EVOLVED_CONTROLLERS
 from vsr.experiments.experiment import Experiment
 from vsr.scene import Scene
@@ -43,9 +43,20 @@ KEPT = 4096
 PART = re.compile(r"^(?=[a-z_]+:)", re.MULTILINE)
 
 
-def load_scene(path: str | Path, *, run_plugins: bool = False) -> Scene:
-    """The scene in a YAML or JSON file; raises ConfigError with every fault in it."""
-    return _described(read_yaml(path), Scene, run_plugins)
+def load_scene(path: str | Path, settings: Sequence[str] = (), *, run_plugins: bool = False) -> Scene:
+    """The scene in a YAML or JSON file, with values set over the file's; raises ConfigError with every fault in it."""
+    document = read_yaml(path)
+    override(document, settings)
+    return _described(document, Scene, run_plugins)
+
+
+def with_settings(scene: Scene, settings: Sequence[str], name: str) -> Scene:
+    """A scene with values set over it (`path=value`); name: what messages call it."""
+    if not settings:
+        return scene
+    document = Document(name, scene.to_plain())
+    override(document, settings)
+    return check(document, Scene)
 
 
 def load_experiment(
@@ -69,14 +80,14 @@ def load(path: str | Path, settings: Sequence[str] = (), *, run_plugins: bool = 
 
 def parse_scene(text: str, file: str = "<text>", *, run_plugins: bool = False) -> Scene:
     """The scene in a text; file: beside which plugins are."""
-    return _described(parse_yaml(text, file), Scene, run_plugins)
+    return _described(extended(parse_yaml(text, file)), Scene, run_plugins)
 
 
 def parse_experiment(
     text: str, file: str = "<text>", settings: Sequence[str] = (), *, run_plugins: bool = False
 ) -> Experiment:
     """The experiment in a text, with values set over the text's; file: beside which plugins are."""
-    document = parse_yaml(text, file)
+    document = extended(parse_yaml(text, file))
     override(document, settings)
     return _described(document, Experiment, run_plugins)
 

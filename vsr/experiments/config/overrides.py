@@ -30,7 +30,7 @@ def _read(setting: str, words: str) -> tuple[list[str], Any]:
     dotted, equals, text = setting.partition("=")
     path = dotted.strip().split(".")
     if not equals or not all(path):
-        raise UserError(f"{words}: write it as path=value, for example --set optimizer.population_size=100")
+        raise UserError(f"{words}: write it as path=value, for example optimizer.population_size=100")
     if len(path) > DEEPEST:
         raise UserError(f"{words}: a path of {len(path):,} names; at most {DEEPEST}")
     read = parse_yaml(text, words)

@@ -140,7 +140,8 @@ def _file_of(name: str, beside: Path) -> Path | None:
 
 
 def _folder(document: Document) -> Path:
-    return Path(document.file).resolve().parent
+    """Beside which a document's plugins are: the file that names them, which may be one that it extends."""
+    return Path(document.file_of(("plugins",))).resolve().parent
 
 
 def _folders(beside: Path) -> list[Path]:

@@ -1,4 +1,4 @@
-"""YAML (and JSON) as people mean it, with the line of every value; and descriptions as YAML.
+"""YAML (and JSON) as people mean it, with the line of every value; files that extend others; descriptions as YAML.
 
 PyYAML's own reading follows YAML 1.1: it turns `no` into false, leaves `1e-3` as text and lets the last of two equal
 keys win. Here plain values follow the YAML 1.2 core schema, keys are always text, and a repeated key is a fault.
@@ -6,6 +6,10 @@ keys win. Here plain values follow the YAML 1.2 core schema, keys are always tex
 Files may come from anyone, so what a text can grow to is bounded: its size, how many values it holds with those that
 aliases repeat, how deep they are nested, how long names and numbers are. libyaml does the scanning where PyYAML has it.
 Nothing here is recursive in the depth of a text.
+
+`extends: other.yaml` at the top of a file takes everything else from another file, which is named as seen from the one
+that extends it, or by the name of a shipped file. Mappings are merged, key by key; lists and single values of the file
+replace those of the other, and so does a mapping that names another `type`.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +25,7 @@ import yaml
 from yaml.composer import ComposerError
 
 from vsr.experiments.config.problems import ConfigError, Problem, UserError
+from vsr.experiments.installed import shipped_as
 from vsr.spec import Spec, clipped
 
 MOST_BYTES = 32 * 2**20
@@ -41,6 +46,10 @@ LONGEST_NAME, LONGEST_NUMBER, LONGEST_TEXT = 200, 300, 1_000_000
 """Characters of a key, of a number and of any other value."""
 MOST_FAULTS = 100
 """After which reading ends."""
+EXTENDS, PRESET = "extends", "preset"
+"""The key that names another file, and the kind of a file that is there only to be extended."""
+MOST_EXTENDED = 10
+"""Files that a file extends, one through the other."""
 _NAMED = 4
 """Keys of a path that are informed of a place beyond all bounds."""
 
@@ -73,9 +82,15 @@ class Document:
     """faults that did not stop the reading"""
     settings: dict[KeyPath, str] = field(default_factory=dict)
     """the words of the command line that set the value at a path"""
+    origins: dict[KeyPath, str] = field(default_factory=dict)
+    """the other files that values at a path, with all inside them, were taken from"""
+
+    def file_of(self, path: KeyPath) -> str:
+        """The file that has the value at a path."""
+        return next((self.origins[path[:n]] for n in range(len(path), 0, -1) if path[:n] in self.origins), self.file)
 
     def line_of(self, path: KeyPath) -> int | None:
-        """Line of the path or of its nearest ancestor that is in the file, from 1."""
+        """Line of the path or of its nearest ancestor, in the file that has it, from 1."""
         if self.place is None:
             return None
         line, inside = self.place
@@ -91,12 +106,92 @@ class Document:
         for length in range(len(path), 0, -1):
             if path[:length] in self.settings:
                 return Problem(self.settings[path[:length]], message, None, path)
-        return Problem(self.file, message, self.line_of(path), path)
+        return Problem(self.file_of(path), message, self.line_of(path), path)
 
 
 def read_yaml(path: str | Path) -> Document:
-    """Read a file; raises ConfigError if it cannot be read at all."""
-    return parse_yaml(read_text(path), str(path))
+    """Read a file, with what it extends; raises ConfigError if it cannot be read at all."""
+    return extended(parse_yaml(read_text(path), str(path)))
+
+
+def extended(document: Document) -> Document:
+    """A document with all that it extends; raises ConfigError if that cannot be read.
+
+    What it extends stands where the user wrote it: faults are reported in the file, and at the line, of the value.
+    """
+    chain = [document]
+    while isinstance(chain[-1].data, dict) and EXTENDS in chain[-1].data:
+        chain.append(_base_of(chain))
+    merged = chain.pop()
+    while chain:
+        merged = _merged(chain.pop(), merged)
+    return merged
+
+
+def _base_of(chain: list[Document]) -> Document:
+    """What the last of these documents extends."""
+    own = chain[-1]
+    named = own.data[EXTENDS]
+    if not isinstance(named, str) or not named:
+        fault = f"{named!r:.60} given; it should be a file, or the name of a shipped one"
+        raise ConfigError([own.problem(fault, (EXTENDS,))])
+    beside = Path(own.file).parent / named
+    try:
+        path = beside if beside.is_file() else shipped_as(named)
+    except (OSError, ValueError):  # a name that no file can have
+        path = None
+    if path is None:
+        fault = f"'{clipped(named)}' given; there is no such file beside this one, and none is shipped by that name"
+        raise ConfigError([own.problem(fault, (EXTENDS,))])
+    seen = [Path(one.file).resolve() for one in chain]
+    if path.resolve() in seen:
+        fault = "the file extends itself" if path.resolve() == seen[-1] else f"{path} extends this file"
+        raise ConfigError([own.problem(f"{fault}: one of them must stand alone", (EXTENDS,))])
+    if len(chain) > MOST_EXTENDED:
+        raise ConfigError([own.problem(f"more than {MOST_EXTENDED} files, one through the other", (EXTENDS,))])
+    try:
+        base = parse_yaml(read_text(path), str(path))
+    except ConfigError as error:
+        where = own.problem(f"{path} cannot be read", (EXTENDS,))
+        raise ConfigError([where, *error.problems]) from None
+    if not isinstance(base.data, dict):
+        raise ConfigError([own.problem(f"{path} has no keys", (EXTENDS,))])
+    if base.data.get("kind") == PRESET:  # it is what extends it
+        base = replace(base, data={key: value for key, value in base.data.items() if key != "kind"})
+    return base
+
+
+def _merged(own: Document, base: Document) -> Document:
+    """A document over what it extends."""
+    origins: dict[KeyPath, str] = {}
+
+    def merge(path: KeyPath, mine: dict, my_places: Any, theirs: dict, their_places: Any) -> tuple[dict, dict]:
+        data, places = {}, {}
+        for key in dict.fromkeys([*theirs, *mine]):
+            at = (*path, key)
+            if key not in mine:
+                data[key], places[key] = theirs[key], their_places[key]
+                origins[at] = base.file_of(at)
+                origins.update({deeper: file for deeper, file in base.origins.items() if deeper[: len(at)] == at})
+            elif key in theirs and _is_merged(mine[key], theirs[key]):
+                line, inside = my_places[key]
+                data[key], inside = merge(at, mine[key], inside, theirs[key], their_places[key][1])
+                places[key] = line, inside
+            else:
+                data[key], places[key] = mine[key], my_places[key]
+        return data, places
+
+    (line, inside), (_, others) = own.place or (1, {}), base.place or (1, {})
+    mine = {key: value for key, value in own.data.items() if key != EXTENDS}
+    data, places = merge((), mine, inside, base.data, others)
+    problems = [*own.problems, *base.problems]
+    return replace(own, data=data, place=(line, places), problems=problems, origins=origins)
+
+
+def _is_merged(mine: Any, theirs: Any) -> bool:
+    """Whether two values are merged; a component of another type has other keys."""
+    both = isinstance(mine, dict) and isinstance(theirs, dict)
+    return both and ("type" not in mine or mine["type"] == theirs.get("type"))
 
 
 def read_text(path: str | Path) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from vsr.experiments.formatting import count, number
 from vsr.experiments.options import EvaluateOptions
 from vsr.experiments.plot.figures import FORMATS, paper_style, save_figure, with_unit
 from vsr.experiments.shipped import SCENE, SET, find_config
-from vsr.experiments.storage.files import target_file, without_nan, write_json
+from vsr.experiments.storage.files import json_result, target_file, without_nan
 from vsr.experiments.storage.runs import trust_plugins
 
 if TYPE_CHECKING:  # it takes a second to load
@@ -40,13 +40,18 @@ WIDE, HIGH = 0.46, 0.26
 def evaluate_command(options: EvaluateOptions) -> None:
     """Simulate, print, write what is asked for."""
     prepare(options.device)
-    report = None if options.json is None else target_file("--json", options.json, (".json",))
     picture = None if options.plot is None else target_file("--plot", options.plot, FORMATS)
     if options.trust_plugins:
         trust_plugins(options.given)
+    with json_result(options.json) as write:
+        _evaluate(options, picture, write)
+
+
+def _evaluate(options: EvaluateOptions, picture: Path | None, write: Callable[[Any], None]) -> None:
     described = load_set(find_config(options.on, SET), run_plugins=options.trust_plugins)
     given = tuple(dict.fromkeys(options.given))
-    groups = read_groups([find_config(name, SCENE, folders=True) for name in given], options.elites)
+    paths = [find_config(name, SCENE, folders=True) for name in given]
+    groups = read_groups(paths, options.elites, options.settings)
     combinations, left_out = combinations_of(groups, described)
     warn(left_out)
     if not combinations:
@@ -56,8 +61,7 @@ def evaluate_command(options: EvaluateOptions) -> None:
         task = progress.add_task(f"{count(total)} episodes", total=total)
         found = evaluate(groups, described, combinations, lambda more: progress.advance(task, more))
     show(given, described, found)
-    if report is not None:
-        write_json(report, as_plain(given, described, found, left_out))
+    write(as_plain(given, described, found, left_out))
     if picture is not None:
         plot_matrix(described, found, picture)
 

@@ -71,17 +71,19 @@ class RobotGroup:
         return len(self.names)
 
 
-def read_groups(paths: Sequence[Path], elites: bool) -> list[RobotGroup]:
-    """All robots of runs and files; raises UserError for what has none."""
+def read_groups(paths: Sequence[Path], elites: bool, settings: Sequence[str] = ()) -> list[RobotGroup]:
+    """All robots of runs and files, with values set over theirs; raises UserError for what has none."""
+    if elites and settings:
+        raise UserError(f"--set {settings[0]}: with --elites robots are as they evolved; leave one of them out")
     groups = []
     for source, path in enumerate(paths):
-        groups += _elites(path, source) if elites else _by_shape(read_whole(path), source)
+        groups += _elites(path, source) if elites else _by_shape(read_whole(path, settings), source)
     return groups
 
 
-def read_whole(path: Path) -> list[StoredRobot]:
+def read_whole(path: Path, settings: Sequence[str] = ()) -> list[StoredRobot]:
     """The robot of a file or the best of a run, if they can be simulated here; raises UserError if not."""
-    robots = read_robots(path)
+    robots = read_robots(path, settings)
     for robot in robots:
         check_implementation(robot.scene.physics)
         require_memory(robot.name, needs_of_scene(robot.scene, recorded=False))

@@ -7,7 +7,7 @@ import math
 import shlex
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -36,10 +36,11 @@ from vsr.experiments.evolve.generation import (
 from vsr.experiments.experiment import Experiment, grid_name
 from vsr.experiments.formatting import clock, count
 from vsr.experiments.hosts import Launch, detect_peer_loss, find_launch
-from vsr.experiments.memory import explain_out_of_memory, needs_of_experiment, require_memory
+from vsr.experiments.memory import explain_out_of_memory, memory_lines, needs_of_experiment, require_memory
 from vsr.experiments.options import EvolveOptions, RunOptions
 from vsr.experiments.ranks import middle
-from vsr.experiments.shipped import EXPERIMENT, find_config, source_of
+from vsr.experiments.run_time import Operations, seconds_of, time_lines
+from vsr.experiments.shipped import EXPERIMENT, find_config, run_name, source_of
 from vsr.experiments.stopping import EXIT_CODE, exit_if_interrupted, graceful_shutdown, on_interrupt
 from vsr.experiments.storage.provenance import describe_session, differences
 from vsr.experiments.storage.run_folder import RunFolder, RunStatus, check_run, is_free, is_run
@@ -56,8 +57,6 @@ SECONDS_OF_PATIENCE = 30.0
 """How long a generation may take, after the first, before a message reports that it is at work."""
 LOOK_AGAIN = 0.01
 """How often the host looks whether a generation is done or the user asked to stop [s]."""
-COMPILER_STACK = 2**26
-"""Of threads that compile [bytes]: LLVM goes deep into long programs, and eight times less has been too little."""
 
 
 def all_settings(options: RunOptions) -> list[str]:
@@ -128,7 +127,7 @@ def read_options(options: EvolveOptions) -> tuple[Experiment, Path]:
     """The experiment with everything written out, and where its run goes; all that can be wrong is reported here."""
     given = _given(options)
     experiment = with_registered(_experiment(options).resolved())
-    path = Path(options.out) if options.out else given if is_run(given) else Path("runs") / given.stem
+    path = Path(options.out) if options.out else given if is_run(given) else Path("runs") / run_name(given)
     require_free(path, experiment, options.resume)
     return experiment, path
 
@@ -202,11 +201,11 @@ def run_experiment(
             if done == experiment.generations:
                 display.say(f"{path}: already finished, {count(done)} generations")
                 return
-            display.say(f"{_describe(experiment)}; compiling")
+            _announce(display, [("file", source), ("run", _describe(experiment)), *memory_lines(needs)])
+            left = experiment.generations - done
             again = f"what was saved before is whole: to go on, vsr evolve {path} --resume"
             with on_interrupt(f"ended at once; {again}"), explain_out_of_memory(needs, again):
-                with busy("compiling"):
-                    evolution = _compile(experiment, path, stop, leader)
+                evolution = _compile(experiment, path, stop, leader, partial(_estimate, display, left))
                 _note_compilation(folder, display, time.monotonic() - began)
                 display.say(f"compiled in {time.monotonic() - began:.1f} s; the run is in {path}")
                 _go_on(evolution, folder, searches or evolution.start(), done, display, stop, leader)
@@ -297,27 +296,44 @@ def _check_sources(path: Path, standing: RunStatus, sources: Sources) -> None:
         )
 
 
-def _compile(experiment: Experiment, path: Path, stop: list[int], leader: Leader | None) -> Evolution:
-    """Compile in another thread, so that Ctrl-C is heard meanwhile."""
+def _announce(display: Display, lines: Sequence[tuple[str, str]]) -> None:
+    for name, value in lines:
+        display.say(f"{name}: {value}")
+
+
+def _estimate(display: Display, generations: int, operations: Operations) -> None:
+    """Say how long generations should take; operations: of one."""
+    _announce(display, time_lines(seconds_of(operations), generations))
+
+
+def _compile(
+    experiment: Experiment, path: Path, stop: list[int], leader: Leader | None, estimate: Callable[[Operations], None]
+) -> Evolution:
+    """Compile in another thread, so that Ctrl-C is heard meanwhile; estimate: called before, with the operations."""
     result: list[Evolution | BaseException] = []
+    counted: list[Operations] = []
 
     def work() -> None:
         try:
             with precision(experiment.physics.precision):
-                result.append(leader.compile(experiment) if leader else compile_evolution(experiment))
+                compiler = leader.compile if leader else compile_evolution
+                result.append(compiler(experiment, counted.append))
         except BaseException as error:  # to be raised where someone waits for it
             result.append(error)
 
-    before = threading.stack_size(COMPILER_STACK)
-    try:
-        thread = threading.Thread(target=work, daemon=True)
-        thread.start()
-        while thread.is_alive():
-            thread.join(LOOK_AGAIN)
-            if stop and not leader:  # others compile too, and only listen when they are done
-                break
-    finally:
-        threading.stack_size(before)
+    def wait(thread: threading.Thread, what: str, done: Callable[[], object]) -> None:
+        with busy(what):
+            while thread.is_alive() and not done():
+                thread.join(LOOK_AGAIN)
+                if stop and not leader:  # others compile too, and only listen when they are done
+                    break
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    wait(thread, "tracing", lambda: counted)
+    if counted and not stop:
+        estimate(counted[0])
+    wait(thread, "compiling", lambda: False)
     if stop:
         raise Stopped(f"stopped while compiling; to begin: vsr evolve {path} --resume")
     if isinstance(result[0], BaseException):

@@ -22,7 +22,13 @@ import jax
 
 from vsr.experiments.config import dump_yaml, parse_experiment
 from vsr.experiments.config.problems import UserError
-from vsr.experiments.evolve.generation import Evolution, SearchStates, compile_led_evaluation, compile_led_evolution
+from vsr.experiments.evolve.generation import (
+    Counted,
+    Evolution,
+    SearchStates,
+    compile_led_evaluation,
+    compile_led_evolution,
+)
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.hosts import PeerLostError, broadcast_text, detect_peer_loss, exchange, leave
 from vsr.experiments.installed import source_digest
@@ -60,8 +66,9 @@ class Leader:
             pass  # the others read it
         self.limit = _smallest_memory()
 
-    def compile(self, experiment: Experiment) -> Evolution:
-        return compile_led_evolution(experiment, self.limit)
+    def compile(self, experiment: Experiment, counted: Counted) -> Evolution:
+        """The search, which all processes evaluate; counted: see `compile_evolution`."""
+        return compile_led_evolution(experiment, self.limit, counted)
 
     def begin(
         self, evolution: Evolution, searches: SearchStates, stop: list[int]

@@ -40,6 +40,7 @@ from vsr.experiments.experiment import Experiment
 from vsr.experiments.hosts import broadcast, detect_peer_loss
 from vsr.experiments.memory import memory_limit
 from vsr.experiments.population import device_mesh, robots_at_once
+from vsr.experiments.run_time import Operations, operations_of
 from vsr.experiments.storage.statistics import GenerationStats
 from vsr.physics.failure import counted
 
@@ -136,12 +137,20 @@ def _key_shape() -> Any:
     return jax.eval_shape(lambda: jax.random.key(0))
 
 
-def compile_evolution(experiment: Experiment) -> Evolution:
+Counted = Callable[[Operations], object]
+"""Called with the operations of a generation's evaluation as soon as they are known, before it is compiled."""
+
+
+def _ignore(operations: Operations) -> None:
+    """Nobody asks for them."""
+
+
+def compile_evolution(experiment: Experiment, counted: Counted = _ignore) -> Evolution:
     """The compiled search."""
     limit = memory_limit()
-
-    programs, at_once = programs_of(experiment, limit, lambda: _compile(experiment, limit))
-    compiled = _Compiled(*programs, at_once=at_once)
+    found = programs_of(experiment, limit, lambda: _compile(experiment, limit, counted))
+    counted(found.operations)
+    compiled = _Compiled(*found.programs, at_once=found.at_once)
     everywhere, home = _everywhere(), jax.devices()[0]
 
     def evaluation(*asked: Any) -> tuple[Evaluation, ...]:
@@ -150,10 +159,10 @@ def compile_evolution(experiment: Experiment) -> Evolution:
     return _evolution(experiment, compiled, evaluation)
 
 
-def compile_led_evolution(experiment: Experiment, limit: float) -> Evolution:
+def compile_led_evolution(experiment: Experiment, limit: float, counted: Counted = _ignore) -> Evolution:
     """For process 0 of several: it searches, all of them evaluate; limit: memory of each device [bytes]."""
-    programs, at_once = _compile(experiment, limit)
-    compiled = _Compiled(*programs, at_once=at_once)
+    made = _compile(experiment, limit, counted)
+    compiled = _Compiled(*made.programs, at_once=made.at_once)
 
     def evaluation(*asked: Any) -> tuple[Evaluation, ...]:
         everywhere = broadcast(asked)
@@ -165,7 +174,7 @@ def compile_led_evolution(experiment: Experiment, limit: float) -> Evolution:
 
 def compile_led_evaluation(experiment: Experiment, limit: float) -> Callable[[], None]:
     """For the other processes: their part of one evaluation that process 0 has begun."""
-    looks, _ = _compile_evaluation(experiment, limit)
+    looks = _compile_evaluation(experiment, limit).programs
     asked = asked_genes(experiment), *when_shapes(experiment)
     nothing = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), asked)
 
@@ -209,15 +218,15 @@ def _evolution(experiment: Experiment, compiled: _Compiled, evaluation: Callable
     return Evolution(begin, step, compiled.at_once, evaluation)
 
 
-def _compile(experiment: Experiment, limit: float) -> Programs:
+def _compile(experiment: Experiment, limit: float, counted: Counted) -> Programs:
     """To start, ask, tell and look, and how many robots are simulated at once; limit: memory of each device [bytes]."""
     lowered = _lowered_search(experiment)
     with ThreadPoolExecutor() as threads:
         options = {"xla_backend_optimization_level": 1} if jax.default_backend() == "cpu" else {}
         # They run for a moment in a generation: a quarter of the time to compile is worth more than their speed.
         small = [threads.submit(program.compile, compiler_options=options) for program in lowered]
-        looks, at_once = _compile_evaluation(experiment, limit)
-        return [*(one.result() for one in small), *looks], at_once
+        looks = _compile_evaluation(experiment, limit, counted)
+        return looks._replace(programs=[*(one.result() for one in small), *looks.programs])
 
 
 def _lowered_search(experiment: Experiment) -> list[Any]:
@@ -246,7 +255,7 @@ def program_digest(experiment: Experiment) -> str:
     return digest.hexdigest()
 
 
-def _compile_evaluation(experiment: Experiment, limit: float) -> Programs:
+def _compile_evaluation(experiment: Experiment, limit: float, counted: Counted = _ignore) -> Programs:
     """The programs to evaluate and to look again, and how many robots run at once.
 
     If the robots of a device together need too much memory, they are simulated in parts. The second look at leaders is
@@ -254,16 +263,27 @@ def _compile_evaluation(experiment: Experiment, limit: float) -> Programs:
     """
     genes, when, most = asked_genes(experiment), when_shapes(experiment), most_at_once(experiment)
 
+    looks = (evaluate_once,) if experiment.evaluation.refine is None else (evaluate_once, confirm_leaders)
+    operations: dict[Callable[..., Any], Operations] = {}
+
     def lowered(look: Callable[..., Any], at_once: int, *asked: Any) -> Any:
         program = jax.jit(partial(look, experiment, at_once), in_shardings=_everywhere(), out_shardings=_everywhere())
-        return program.lower(*asked)
+        traced = program.trace(*asked)
+        if look not in operations:
+            operations[look] = operations_of(traced.jaxpr)
+            if len(operations) == len(looks):
+                counted(total())
+        return traced.lower()
+
+    def total() -> Operations:
+        return sum(operations.values(), Operations())
 
     def compile_first(at_once: int) -> Any:
         return lowered(evaluate_once, at_once, genes, *when).compile()
 
     if experiment.evaluation.refine is None:
         evaluate, at_once = within_memory(compile_first, most, limit)
-        return [evaluate], at_once
+        return Programs([evaluate], at_once, total())
     with ThreadPoolExecutor(1) as threads:
         begun = lowered(evaluate_once, most, genes, *when)
         first = threads.submit(begun.compile)
@@ -272,7 +292,7 @@ def _compile_evaluation(experiment: Experiment, limit: float) -> Programs:
         evaluate, at_once = within_memory(
             lambda number: first.result() if number == most else compile_first(number), most, limit
         )
-    return [evaluate, confirm], at_once
+    return Programs([evaluate, confirm], at_once, total())
 
 
 def asked_genes(experiment: Experiment) -> tuple[Genes, ...]:

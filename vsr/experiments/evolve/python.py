@@ -17,7 +17,7 @@ from rich.console import Console
 
 from vsr.experiments.config import load as load_file
 from vsr.experiments.config import load_experiment, load_scene, parse_experiment
-from vsr.experiments.config.problems import UserError
+from vsr.experiments.config.problems import UserError, worded_for_python
 from vsr.experiments.devices import check_implementation, prepare
 from vsr.experiments.evolve.command import require_free, run_experiment
 from vsr.experiments.evolve.display import Display, PlainLines, Progress
@@ -42,6 +42,7 @@ FitnessFunction = Callable[[Mapping[str, Array]], Any]
 """From the measures of one episode, by name, to its fitness, ()."""
 
 
+@worded_for_python()
 def evolve(
     experiment: Experiment | Mapping[str, Any] | str | Path,
     *,
@@ -92,6 +93,7 @@ def evolve(
     return read_run(path)
 
 
+@worded_for_python()
 def load(
     path: str | Path, *, fitness: FitnessFunction | None = None, run_plugins: bool = False
 ) -> Run | Scene | Experiment:
@@ -207,6 +209,7 @@ class Measured:
         }
 
 
+@worded_for_python()
 def evaluate(
     robots: Scene | Run | str | Path | Sequence[Scene | Run | str | Path],
     *,

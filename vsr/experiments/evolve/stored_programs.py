@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import jax
 import jaxlib
@@ -25,14 +25,21 @@ from jax.experimental import serialize_executable
 import vsr
 from vsr.experiments.devices import cache_folder
 from vsr.experiments.experiment import Experiment
+from vsr.experiments.run_time import Operations
 from vsr.experiments.storage.sources import sources_of
 
 HIT = "/jax/compilation_cache/cache_hits"
 _hits = [0]
 
 
-Programs = tuple[Sequence[Any], int]
-"""And how many robots they simulate at once."""
+class Programs(NamedTuple):
+    """Compiled programs of an experiment."""
+
+    programs: Sequence[Any]
+    at_once: int
+    """robots that are simulated together on a device"""
+    operations: Operations
+    """of the evaluation of a generation, from which its time is estimated"""
 
 
 def programs_of(experiment: Experiment, limit: float, compile_all: Callable[[], Programs]) -> Programs:
@@ -41,7 +48,7 @@ def programs_of(experiment: Experiment, limit: float, compile_all: Callable[[], 
     if file is None:
         return compile_all()
     found = _read(file)
-    return found if found and _most_memory(found[0]) <= limit else _write(file, *_noting_hits(compile_all))
+    return found if found and _most_memory(found.programs) <= limit else _write(file, *_noting_hits(compile_all))
 
 
 def _most_memory(programs: Sequence[Any]) -> int:
@@ -74,9 +81,9 @@ def _code() -> str:
 
 def _read(file: Path) -> Programs | None:
     try:
-        programs, at_once = pickle.loads(file.read_bytes())
+        programs, at_once, operations = pickle.loads(file.read_bytes())
         os.utime(file)  # the oldest are forgotten first
-        return [_loaded(*one) for one in programs], at_once
+        return Programs([_loaded(*one) for one in programs], at_once, operations)
     except Exception:  # another version of whatever is in it, a file cut short: it is made again
         return None
 
@@ -106,7 +113,7 @@ def _write(file: Path, programs: Programs, compiled: bool) -> Programs:
     """Keep programs; those that JAX's own store held cannot be written again, so far as the CPU is concerned."""
     if compiled or jax.default_backend() != "cpu":
         try:
-            content = pickle.dumps(([_stored(one) for one in programs[0]], programs[1]))
+            content = pickle.dumps(tuple(programs._replace(programs=[_stored(one) for one in programs.programs])))
             with tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as other:
                 other.write(content)
             os.replace(other.name, file)

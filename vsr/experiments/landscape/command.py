@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from pathlib import Path
@@ -35,7 +34,7 @@ from vsr.experiments.options import LandscapeOptions
 from vsr.experiments.plot.figures import FORMATS
 from vsr.experiments.shipped import ENDINGS, LANDSCAPE, find_config
 from vsr.experiments.stopping import on_interrupt
-from vsr.experiments.storage.files import target_file, without_nan, write_text
+from vsr.experiments.storage.files import json_result, target_file, write_text
 from vsr.scene import precision
 
 MAP = "map.png"
@@ -66,7 +65,7 @@ def _make(options: LandscapeOptions) -> None:
     parts = math.ceil(len(numbers) / size)
     asked = parts if options.limit is None else min(parts, math.ceil(options.limit / size))
     folder = Folder(path, landscape)
-    with precision(landscape.physics.precision):
+    with json_result(options.json) as write, precision(landscape.physics.precision):
         folder.begin()
         with folder.locked(), on_interrupt(f"stopped; what is done is kept: the same command goes on in {path}"):
             left = [part for part in range(asked) if not folder.has(part)]
@@ -75,10 +74,11 @@ def _make(options: LandscapeOptions) -> None:
             seconds = _work(folder, numbers, left)
             table = folder.write_table()
             plot_landscape(table, path / MAP)
-    if seconds is not None:
-        say(rate(landscape, parts, seconds))
-    show(table, options.best)
-    say(f"table: {path / TABLE}, map: {path / MAP}")
+        if seconds is not None:
+            say(rate(landscape, parts, seconds))
+        show(table, options.best)
+        say(f"table: {path / TABLE}, map: {path / MAP}")
+        write([as_plain(table, place) for place in table.order[: options.best]])
 
 
 def costs(landscape: Landscape) -> list[tuple[str, str]]:
@@ -131,10 +131,9 @@ def _ask(options: LandscapeOptions, path: Path) -> None:
     picture = None if options.plot is None else target_file("--plot", options.plot, FORMATS)
     table = read_table(path)
     places = [table.place(code) for code in options.query] or list(table.order[: options.best])
-    if options.as_json:
-        say(json.dumps(without_nan([as_plain(table, place) for place in places]), indent=2))
-    else:
+    with json_result(options.json) as write:
         show(table, options.best, places)
+        write([as_plain(table, place) for place in places])
     if robot is not None:
         write_text(robot, robot_file(table, places[0]))
     if picture is not None:

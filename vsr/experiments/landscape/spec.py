@@ -18,6 +18,7 @@ from vsr.experiments.config.yaml import read_yaml
 from vsr.experiments.encodings import EvolvedRobot
 from vsr.experiments.encodings.bodies import VoxelKinds
 from vsr.experiments.experiment import Experiment, Fitness, read_fitness
+from vsr.experiments.perturbation import EvaluationOptions
 from vsr.robot.shape import EMPTY_SYMBOLS, drawing
 from vsr.scene import Physics
 from vsr.spec import Count, FileSpec, OneOf, Real, validation_error
@@ -171,7 +172,8 @@ class Landscape(FileSpec):
 
     def _experiment(self) -> Experiment:
         names = ("robot", "world", "task", "physics", "fitness", "plugins")
-        return Experiment(**{name: getattr(self, name) for name in names})
+        once = EvaluationOptions(trials=1, refine=None)
+        return Experiment(**{name: getattr(self, name) for name in names}, evaluation=once)
 
     @property
     def experiment(self) -> Experiment:

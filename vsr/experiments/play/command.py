@@ -37,10 +37,16 @@ def play(options: PlayOptions) -> Path:
     if suffix == ".mp4":
         require_ffmpeg(target)
     overlays = frozenset(options.overlays)
-    look = Look(options.color, options.palette, overlays, options.grains)  # pyright: ignore[reportArgumentType]
+    look = Look(options.color, options.palette, overlays, options.grain_color)  # pyright: ignore[reportArgumentType]
     if options.trust_plugins:
         trust_plugins(options.given)
-    sources = read_sources(options.given, seed=options.seed, generations=options.generations, cells=options.cells)
+    sources = read_sources(
+        options.given,
+        seed=options.seed,
+        generations=options.generations,
+        cells=options.cells,
+        settings=options.settings,
+    )
     warn(list(dict.fromkeys(warning for source in sources for warning in source.warnings)))
     console = Console(stderr=True)
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +12,7 @@ from vsr.arrays import CorruptFileError
 from vsr.drawing.recording import Recording, recording_of
 from vsr.episode import Trajectory
 from vsr.experiments.config import UserError, load
+from vsr.experiments.config.loading import with_settings
 from vsr.experiments.devices import check_implementation
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.memory import simulate_within_memory
@@ -35,12 +36,17 @@ class Source:
 
 
 def read_sources(
-    given: Sequence[str], *, seed: int | None = None, generations: Sequence[int] = (), cells: Sequence[str] = ()
+    given: Sequence[str],
+    *,
+    seed: int | None = None,
+    generations: Sequence[int] = (),
+    cells: Sequence[str] = (),
+    settings: Sequence[str] = (),
 ) -> list[Source]:
     """The robots of files, and of each run one per generation and per cell of an archive, or its best if none is named.
 
     seed: of the runs, by default that with the best robot (of the generation); generations: from 0; cells: as
-    `archive:i,j`, or `i,j` in the first archive.
+    `archive:i,j`, or `i,j` in the first archive; settings: values over those of the robots (`path=value`).
     """
     if (seed is not None or generations or cells) and not any(Path(name).is_dir() for name in given):
         raise UserError(
@@ -51,11 +57,12 @@ def read_sources(
     for path, name in zip(paths, _short_names(paths), strict=True):
         if path.is_dir():
             run = read_run(path)
-            sources += [_of_cell(run, name, seed, cell) for cell in dict.fromkeys(cells)]
+            found = [_of_cell(run, name, seed, cell) for cell in dict.fromkeys(cells)]
             wanted = dict.fromkeys(generations) or (() if cells else (None,))
-            sources += [_of_run(run, name, seed, generation) for generation in wanted]
+            found += [_of_run(run, name, seed, generation) for generation in wanted]
+            sources += [replace(one, scene=with_settings(one.scene, settings, one.name)) for one in found]
         else:
-            sources.append(_of_file(path, name))
+            sources.append(_of_file(path, name, settings))
     return sources
 
 
@@ -76,8 +83,8 @@ def _short_names(paths: Sequence[Path]) -> list[str]:
     ]
 
 
-def _of_file(path: Path, name: str) -> Source:
-    scene = load(path)
+def _of_file(path: Path, name: str, settings: Sequence[str]) -> Source:
+    scene = load(path, settings)
     if isinstance(scene, Experiment):
         raise UserError(
             f"{path}: its robot is still to evolve; give vsr evolve this file, then vsr play the run folder"

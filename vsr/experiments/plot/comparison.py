@@ -87,6 +87,11 @@ class Comparison:
     of_searches: bool = False
     """whether the measure is a metric of searches, and not of their best robots"""
 
+    def to_plain(self) -> dict[str, Any]:
+        """As JSON has it."""
+        parts = {"rows": [vars(row) for row in self.rows], "pairs": [pair._asdict() for pair in self.pairs]}
+        return {**vars(self), **parts}
+
 
 def compare(runs: Sequence[Curves], metric: str | None = None) -> Comparison:
     """Compare the last generations of runs with one goal; metric: of their searches, instead of their best robots."""

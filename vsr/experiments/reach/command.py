@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 from rich.table import Table
 
 from vsr.experiments.config.check import check
+from vsr.experiments.config.overrides import override
 from vsr.experiments.config.plugins import load_plugins, require_plugins
 from vsr.experiments.config.yaml import read_yaml
 from vsr.experiments.console import console_for_tables, say
@@ -16,7 +18,7 @@ from vsr.experiments.reach.picture import write_gif, write_html, write_png
 from vsr.experiments.reach.solving import VariantResult, solve
 from vsr.experiments.reach.spec import Reach
 from vsr.experiments.shipped import REACH, find_config
-from vsr.experiments.storage.files import replace_when_closed, target_file, without_nan, write_json
+from vsr.experiments.storage.files import json_result, replace_when_closed, target_file
 from vsr.scene import precision
 
 PICTURES = (".html", ".gif", ".png")
@@ -24,27 +26,34 @@ MOST_ROWS = 12
 """Of targets in the terminal; JSON has all."""
 
 
-def run(file: str, json_file: str | None, out: str | None, *, run_plugins: bool = False) -> list[VariantResult]:
+def run(
+    file: str,
+    json_file: str | None = None,
+    out: str | None = None,
+    settings: Sequence[str] = (),
+    *,
+    run_plugins: bool = False,
+) -> list[VariantResult]:
     """Search; write what was asked for only when all of it is there."""
     target = None if out is None else target_file("--out", out, PICTURES)
-    data = None if json_file is None else target_file("--json", json_file)
-    spec = load_reach(find_config(file, REACH), run_plugins=run_plugins)
-    with precision(spec.precision):
-        found = [solve(spec, name, body) for name, body in spec.bodies().items()]
-    for one in found:
-        show(spec, one)
-    if target is not None:
-        write = {".html": write_html, ".gif": write_gif, ".png": write_png}[target.suffix.lower()]
-        with replace_when_closed(target) as partial:
-            write(Path(file).stem, spec, found, partial)
-    if data is not None:
-        write_json(data, without_nan(as_plain(spec, found)))
+    with json_result(json_file) as write:
+        spec = load_reach(find_config(file, REACH), settings, run_plugins=run_plugins)
+        with precision(spec.precision):
+            found = [solve(spec, name, body) for name, body in spec.bodies().items()]
+        for one in found:
+            show(spec, one)
+        if target is not None:
+            draw = {".html": write_html, ".gif": write_gif, ".png": write_png}[target.suffix.lower()]
+            with replace_when_closed(target) as partial:
+                draw(Path(file).stem, spec, found, partial)
+        write(as_plain(spec, found))
     return found
 
 
-def load_reach(path: str | Path, *, run_plugins: bool = False) -> Reach:
+def load_reach(path: str | Path, settings: Sequence[str] = (), *, run_plugins: bool = False) -> Reach:
     """The description in a file; raises ConfigError with every fault, PluginRequiredError if plugins may not run."""
     document = read_yaml(path)
+    override(document, settings)
     if run_plugins:
         load_plugins(document)
     require_plugins(document)

@@ -12,6 +12,7 @@ import json
 import math
 import os
 import stat
+import sys
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -44,6 +45,28 @@ def target_file(option: str, given: str, suffixes: Sequence[str] = ()) -> Path:
         raise UserError(f"{option} {given}: this is a folder; give a file")
     require_writable(target.parent, f"{option} {given}")
     return target
+
+
+STANDARD_OUTPUT = "-"
+"""The file of `--json` that is standard output."""
+
+
+@contextlib.contextmanager
+def json_result(given: str | None) -> Iterator[Callable[[Any], None]]:
+    """A function that writes a result where `--json` says: into a file, to standard output, or nowhere.
+
+    It may be called again with a later state: a file always has the last one. On standard output that one stands alone:
+    what else is printed there meanwhile is left out. Raises UserError before any work is done if it cannot be written.
+    """
+    if given != STANDARD_OUTPUT:
+        target = None if given is None else target_file("--json", given, (".json",))
+        yield lambda value: None if target is None else write_json(target, without_nan(value))
+        return
+    results: list[Any] = []
+    with open(os.devnull, "w", encoding="utf-8") as nowhere, contextlib.redirect_stdout(nowhere):
+        yield results.append
+    for value in results[-1:]:
+        sys.stdout.write(json.dumps(without_nan(value), indent=2, ensure_ascii=False) + "\n")
 
 
 def require_writable(folder: Path, name: str | Path) -> None:

@@ -14,7 +14,7 @@ from vsr.experiments.evolve.command import all_settings
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.formatting import count
 from vsr.experiments.options import SweepOptions
-from vsr.experiments.shipped import EXPERIMENT, find_config
+from vsr.experiments.shipped import EXPERIMENT, find_config, run_name
 from vsr.experiments.sweep.folder import (
     Sweep,
     check_place,
@@ -91,7 +91,7 @@ def plan_sweep(options: SweepOptions) -> Sweep:
                 break
     if problems:
         raise ConfigError(list(problems))
-    path = Path(options.out) if options.out else Path("runs") / f"{Path(options.config).stem}-sweep"
+    path = Path(options.out) if options.out else Path("runs") / f"{run_name(Path(options.config))}-sweep"
     return Sweep(path, tuple(axes), tuple(combinations), tuple(experiments))
 
 

@@ -50,7 +50,7 @@ def train(options: TrainOptions) -> None:
     require_memory("vsr train", needs_of_training(options.population, options.trials, options.grains))
     settings = EvolutionStrategy(population_size=options.population)
     radius = FULL[1] * (FULL[0] / options.grains) ** (1 / 3)  # of grains [m]
-    scenario = bulldozing.scenario(options.grains, radius=radius, duration=options.duration, seed=options.seed)
+    scenario = bulldozing.scenario(options.grains, radius=radius, duration=options.seconds, seed=options.seed)
     scenario = replace(scenario, sky=replace(scenario.sky, pixels=SKY), eye=replace(scenario.eye, pixels=EGO))
     first_key, search_key, key = jax.random.split(jax.random.key(options.seed), 3)
     inputs = features(scenario, bulldozing.observe(scenario, bulldozing.reset(key, scenario)))
@@ -80,7 +80,7 @@ def train(options: TrainOptions) -> None:
 
 def _lasting(options: TrainOptions) -> dict[str, Any]:
     """Options that a training keeps when it is resumed."""
-    return {name: getattr(options, name) for name in ("population", "grains", "duration", "trials", "seed")}
+    return {name: getattr(options, name) for name in ("population", "grains", "seconds", "trials", "seed")}
 
 
 def _folder(options: TrainOptions) -> tuple[Path, list[dict[str, Any]]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -36,6 +36,8 @@ NEIGHBORS = {corner: (RING[place - 1], RING[(place + 1) % 4]) for place, corner 
 """The corners at the other ends of a corner's two edges."""
 TURNS = (2, 1, 0, 3)
 """Of equally near edges EvoGym takes the first of top, right, bottom, left: turns of edges in the order of RING."""
+RING_STEPS = (0, 1, 1, 0), (0, 0, 1, 1)
+"""From a cell's lowest left corner to those of RING, along x and y."""
 
 
 class Boxes(NamedTuple):
@@ -184,9 +186,9 @@ def _ends(corner: Vector) -> tuple[Vector, Vector]:
     return first, second
 
 
-def bounds(boxes: Boxes) -> tuple[Vector, Vector]:
-    """Lowest and highest coordinates of voxels, b."""
-    return tuple(part.min(0) for part in boxes.corner), tuple(part.max(0) for part in boxes.corner)
+def bounds(corner: Vector) -> tuple[Vector, Vector]:
+    """Lowest and highest coordinates of voxels, b; corner: (4, b)."""
+    return tuple(part.min(0) for part in corner), tuple(part.max(0) for part in corner)
 
 
 CodeAt = Callable[[Array, Array], Array]
@@ -201,14 +203,23 @@ def with_ground(boxes: Boxes, ground: GroundCells, origin: Vector) -> Vector:
 
 def corners_in_ground(boxes: Boxes, code_at: CodeAt, origin: Vector) -> Vector:
     """Of corners that are in a cell of ground."""
-    column, row = materialize(boxes.corner[0], tuple(jnp.floor(part / SIDE) for part in boxes.corner))
+    column, row = materialize(boxes.corner[0], cell_of(boxes.corner))
     code = code_at(row + origin[1], column + origin[0])
-    right, up = (_by(part, column.ndim) for part in ((0, 1, 1, 0), (0, 0, 1, 1)))
-    quad = SIDE * (column + right), SIDE * (row + up)
+    quad = corners_of_cell((column, row))
     (code,) = materialize(boxes.corner[0], (code,))
     outer = jnp.stack([has_edge(code, edge) for edge in range(4)])
     allowed = boxes.surface[None] & (code > 0)
     return touch(boxes.corner, _ends(boxes.corner), boxes.drift, quad, None, outer, allowed).point
+
+
+def cell_of(point: Vector) -> Vector:
+    """Column and row of the cell that a point is in."""
+    return tuple(jnp.floor(part / SIDE) for part in point)
+
+
+def corners_of_cell(cell: Vector) -> Vector:
+    """In the order of RING, (4, ...)."""
+    return tuple(SIDE * (part + _by(steps, part.ndim)) for part, steps in zip(cell, RING_STEPS, strict=True))
 
 
 def _by(values: tuple[int, ...], ndim: int) -> Array:
@@ -221,49 +232,39 @@ def _ground_in_boxes(boxes: Boxes, code_at: CodeAt, origin: Vector) -> Vector:
     that its middle is in."""
     dtype, ndim = boxes.corner[0].dtype, boxes.surface.ndim
     # Axes: corner of the ground's lattice (4), the cell of ground that it is a corner of (4), voxels.
-    corner = tuple(_by(part, ndim).astype(dtype)[:, None] for part in ((0, 1, 1, 0), (0, 0, 1, 1)))
-    beside = tuple(_by(part, ndim).astype(dtype) for part in ((0, -1, -1, 0), (0, 0, -1, -1)))
-    return on_boxes(boxes, corner_of_ground(boxes, code_at, origin, corner, beside))
-
-
-class GroundCorner(NamedTuple):
-    """Corners of the ground's lattice as cells of ground have them, beside voxels; one each, or axes of them before."""
-
-    point: Vector
-    ends: tuple[Vector, Vector]
-    """of the cell's edges that leave them"""
-    allowed: Array
-    """whether there is such a cell, and the voxel has an outer edge"""
-
-
-def corner_of_ground(
-    boxes: Boxes, code_at: CodeAt, origin: Vector, corner: tuple[Any, ...], beside: tuple[Any, ...]
-) -> GroundCorner:
-    """corner: steps from the cell that a voxel's middle is in; beside: steps from there to the cell of ground."""
-    cell = tuple(jnp.floor(part.mean(0) / SIDE) for part in boxes.corner)
-    (right, up), (column, row) = beside, plus(cell, corner)
+    corner = tuple(_by(part, ndim).astype(dtype)[:, None] for part in RING_STEPS)
+    right, up = beside = tuple(-_by(part, ndim).astype(dtype) for part in RING_STEPS)
+    column, row = plus(cell_of(middle(boxes.corner)), corner)
     code = code_at(row + up + origin[1], column + right + origin[0])
     point = tuple(jnp.broadcast_to(SIDE * part, code.shape) for part in (column, row))
     point, code = materialize(boxes.corner[0], (point, code))
-    # From there the cell's own edges lead away from its neighbors.
-    ends = (SIDE * (column + 1 + 2 * right), point[1]), (point[0], SIDE * (row + 1 + 2 * up))
-    return GroundCorner(point, ends, (code > 16) & boxes.surface)
+    quad, quad_speed = (
+        tuple(part[:, None, None] for part in in_ring(vector)) for vector in (boxes.corner, boxes.drift)
+    )
+    touched = touch(
+        point,
+        ends_in_ground(point, (column, row), beside),
+        tuple(jnp.zeros_like(part) for part in point),
+        quad,
+        quad_speed,
+        boxes.outer[:, None, None],
+        (code > 16) & boxes.surface,
+    )
+    return in_ring(tuple(part.sum((1, 2)) for part in touched.quad))
 
 
-def on_boxes(boxes: Boxes, corner: GroundCorner) -> Vector:
-    """What corners of the ground do to the corners of voxels, (4, b)."""
-    ndim = corner.allowed.ndim
-    quad, quad_speed = (_beside(in_ring(vector), ndim) for vector in (boxes.corner, boxes.drift))
-    outer = _beside((boxes.outer,), ndim)[0]
-    still = tuple(jnp.zeros_like(part) for part in corner.point)
-    touched = touch(corner.point, corner.ends, still, quad, quad_speed, outer, corner.allowed)
-    further = tuple(range(1, 1 + ndim - boxes.surface.ndim))
-    return in_ring(tuple(part.sum(further) for part in touched.quad))
+def middle(corner: Vector) -> Vector:
+    """Of voxels, b; corner: (4, b)."""
+    return tuple(part.mean(0) for part in corner)
 
 
-def _beside(vector: Vector, ndim: int) -> Vector:
-    """Of voxels, (4, b), with room for further axes after the first."""
-    return tuple(part[(slice(None), *(None,) * (ndim + 1 - part.ndim))] for part in vector)
+def ends_in_ground(point: Vector, place: Vector, beside: Vector) -> tuple[Vector, Vector]:
+    """Where the edges end that leave a corner of the ground in one of its cells: away from that cell's neighbors.
+
+    place: the corner's column and row; beside: steps from there to the cell.
+    """
+    away = tuple(SIDE * (part + 1 + 2 * step) for part, step in zip(place, beside, strict=True))
+    return (away[0], point[1]), (point[0], away[1])
 
 
 def in_ring(corners: Vector) -> Vector:
@@ -292,7 +293,7 @@ def overlapping_pairs(boxes: Boxes, owner: np.ndarray) -> Array:
     far = (np.abs(row[:, None] - row) > 1) | (np.abs(column[:, None] - column) > 1)
     mine = (owner == 0).ravel()
     pairs = jnp.asarray(far & mine[:, None] & mine)
-    low, high = bounds(boxes)
+    low, high = bounds(boxes.corner)
     near = boxes.surface[:, None] & boxes.surface[None] & pairs.reshape(*pairs.shape, *(1,) * (low[0].ndim - 1))
     for axis in range(2):
         near &= (low[axis][:, None] <= high[axis][None]) & (high[axis][:, None] >= low[axis][None])

@@ -85,8 +85,8 @@ class EvogymEngine(Engine):
         refused = {}
         if integrator not in (None, INTEGRATOR):
             refused["integrator"] = f"evogym is integrated with {INTEGRATOR}: leave it out"
-        if implementation in ("fused", "differentiable"):
-            refused["implementation"] = f"'{implementation}' knows no evogym: use 'auto' or 'xla'"
+        if implementation == "differentiable":
+            refused["implementation"] = "'differentiable' knows no evogym: use 'auto', 'fused' or 'xla'"
         return refused
 
     def longest_substep(

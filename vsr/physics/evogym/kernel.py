@@ -1,27 +1,41 @@
 """Substeps of EvoGym's point masses as one GPU kernel: a warp has a world, a lane some of its voxels and nodes.
 
 Voxels read where their corners are, and write what happens there; nodes add it up. The laws of springs and contact are
-the functions of plain JAX (vsr.physics.evogym.step). What is rare, corners in other voxels, is looked for corner by
-corner, and computed where there is one.
+the functions of plain JAX (vsr.physics.evogym.step). What is rare is computed when it may happen, and only then:
+
+- Voxels see each other when nodes went so far since they last looked that some could have met.
+- Voxels list the corners that may be in the ground, and the ground's that may be in them; then every lane computes one
+  pair of the list, and the next as many until there are no more.
+- Springs are pulled back into their limits when one is beyond.
 """
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.compute.gpu.language import WARP, Table, kernel_call, load, power_of_two, store
+from vsr.compute.gpu.language import WARP, Table, anyone, kernel_call, load, rank, store
 from vsr.compute.vector import Vector, minus, plus, times
 from vsr.environment import Environment
 from vsr.physics.evogym import contact, springs
-from vsr.physics.evogym.contact import Boxes
-from vsr.physics.evogym.law import DRAG
-from vsr.physics.evogym.model import EvogymModel, EvogymState, Joint
+from vsr.physics.evogym.law import DRAG, SIDE
+from vsr.physics.evogym.model import EvogymModel, EvogymState, GroundCells, Joint, edge_bits, has_edge
 from vsr.physics.evogym.step import Motion, Setting, floor_force, outer_voxels, separated, setting_of, together
-from vsr.robot.corners import corner_steps
+from vsr.robot.corners import RING, corner_steps
+
+MARGIN = 1e-4 * SIDE
+"""By which bounds are looked at too generously, for rounding."""
+IN_GROUND = 16
+"""Pairs of a voxel and the ground are bits: four times a corner of the ground that is in it plus the cell beside that
+corner, both in the order of RING, and from here on its own corners in that order."""
+RESIDENT = 16
+"""Worlds that a multiprocessor holds at once, which leaves 128 registers to a lane."""
+EDGE = 2
+"""Empty cells around the ground, so that cells farther away may be taken for those at the edge."""
 
 
 class Known(NamedTuple):
@@ -42,11 +56,11 @@ class Known(NamedTuple):
     node: Any
     """of every corner, (4, c)"""
     around: Any
-    """corners of voxels at a node, numbered corner by corner; one too many where there is none, (4, n)"""
+    """cells that have a node as their corner; one too many where there is none, (4, n)"""
     inverse_mass: Any
     """(n,)"""
     ground: Any
-    """codes of cells, (rows, columns)"""
+    """codes of cells and their surroundings (`_surroundings`)"""
 
 
 class Scratch(NamedTuple):
@@ -57,9 +71,35 @@ class Scratch(NamedTuple):
     drift: Any
     """(2, n)"""
     felt: Any
-    """at corners of voxels, corner by corner, and last nothing, (2, 4 c + 1)"""
+    """at the corners of voxels, and of one more nothing, (2, 4, c + 1)"""
     bounds: Any
     """lowest and highest coordinates of the robot's outer voxels, (4, c)"""
+    cell: Any
+    """column and row of the cell that the middle of a voxel is in, (2, c)"""
+    code: Any
+    """of the cell of ground that a node is in, (n,)"""
+    solid: Any
+    """nodes of voxels that touch something, (n,)"""
+    met: Any
+    """nodes that may be in a voxel that they are no corner of, (n,)"""
+    pairs: Any
+    """of voxels and the ground, or of voxels, a number each, (lanes,)"""
+
+
+class Now(NamedTuple):
+    """What goes from one substep to the next."""
+
+    motion: Motion
+    corner: Vector
+    """of voxels, (4, c)"""
+    length: Array
+    """of springs, (6, c)"""
+    slack: tuple[Array, Array]
+    """no node is in a voxel that it is no corner of, and no bounds of distant voxels overlap, before two nodes went so
+    far together since voxels last looked, () each"""
+    way: Array
+    """of every node since then, at least, (n,)"""
+    unstable: Array
 
 
 class Cells(NamedTuple):
@@ -93,9 +133,13 @@ def advance(
         lanes=WARP,
         results=[*flat, jax.ShapeDtypeStruct((1,), jnp.int32)],
         scratch=[
-            jax.ShapeDtypeStruct(shape, flat[0].dtype)
-            for shape in ((2, nodes), (2, nodes), (2, 4 * places + 1), (4, places))
+            *(
+                jax.ShapeDtypeStruct(shape, flat[0].dtype)
+                for shape in ((2, nodes), (2, nodes), (2, 4, places + 1), (4, places))
+            ),
+            *(jax.ShapeDtypeStruct(shape, jnp.int32) for shape in ((2, places), (nodes,), (nodes,), (nodes,), (WARP,))),
         ],
+        resident=RESIDENT,
         interpret=interpret,
         name="evogym",
     )(*known, *flat)
@@ -123,17 +167,34 @@ def _known(setting: Setting) -> Known:
         node=setting.node.astype(jnp.int32),
         around=_around(bodies),
         inverse_mass=bodies.inverse_mass.reshape(-1),
-        ground=ground.code,
+        ground=_surroundings(ground),
     )
+
+
+def _surroundings(ground: GroundCells) -> Array:
+    """Of every cell its code and, from bit 5 on, which corners of the ground it has in the sense of IN_GROUND: those of
+    cells with an outer edge, which others can touch. With EDGE empty cells on each side."""
+    rows, columns = (size + 2 * EDGE for size in ground.code.shape)
+    code = jnp.pad(ground.code, EDGE + 1)
+
+    def beside(up: int, right: int) -> Array:
+        return code[1 + up : 1 + up + rows, 1 + right : 1 + right + columns]
+
+    steps = list(enumerate(zip(*contact.RING_STEPS, strict=True)))
+    bits: dict[tuple[int, int], int] = {}
+    for (corner, (right, up)), (cell, (left, down)) in itertools.product(steps, steps):
+        place = up - down, right - left
+        bits[place] = bits.get(place, 0) | 1 << (5 + 4 * corner + cell)
+    return beside(0, 0) + sum(jnp.where(beside(*place) > 16, some, 0) for place, some in bits.items())
 
 
 def _around(bodies: Joint) -> Array:
     """See Known."""
     rows, columns = bodies.rigid.shape
     number = jnp.arange(rows * columns, dtype=jnp.int32).reshape(rows, columns)
-    nothing, found = 4 * rows * columns, []
+    nothing, found = rows * columns, []
     for corner, (up, right) in enumerate(corner_steps(2)):
-        mine = jnp.where(bodies.layer[:, corner] > 0, corner * rows * columns + number, nothing)
+        mine = jnp.where(bodies.layer[:, corner] > 0, number, nothing)
         room = (0, 0), (up, 1 - up), (right, 1 - right)
         found.append(jnp.pad(mine, room, constant_values=nothing).reshape(-1))
     return jnp.stack(found)
@@ -149,15 +210,20 @@ class _Program:
         self.final, self.unstable = tables[fields + 3 : fields + 6], tables[fields + 6]
         self.shared = Scratch(*tables[fields + 7 :])
         self.places, self.nodes = cells[0] * cells[1], self.known.inverse_mass.shape[0]
-        lanes = jnp.arange(power_of_two(max(WARP, self.places)), dtype=jnp.int32)
+        self.lane = jnp.arange(WARP, dtype=jnp.int32)
+        lanes = jnp.arange(_whole_warps(self.places), dtype=jnp.int32)
         self.exists, self.cell = lanes < self.places, jnp.minimum(lanes, self.places - 1)
-        lanes = jnp.arange(power_of_two(max(WARP, self.nodes)), dtype=jnp.int32)
+        lanes = jnp.arange(_whole_warps(self.nodes), dtype=jnp.int32)
         self.node = jnp.minimum(lanes, self.nodes - 1)
         known = self.known
-        self.origin, self.shift = (known.numbers[0], known.numbers[1]), (known.numbers[2], known.numbers[3])
-        self.gravity, self.allowed = known.numbers[4], known.numbers[6]
+        self.origin = tuple(known.numbers[axis].astype(jnp.int32) + EDGE for axis in range(2))
+        self.height, self.gravity, self.allowed = known.numbers[3], known.numbers[4], known.numbers[6]
         self.bodies = Cells(self.of_cells(known.stiffness), load(known.rigid.at[self.cell]), known.numbers[5])
         self.goal, self.outer = self.of_cells(known.goal), self.of_cells(known.outer)
+        self.touches = self.exists & (self.outer.max(0) > 0)
+        self.edges = edge_bits(self.outer > 0)
+        self.present = self.exists & (self.bodies.stiffness[-1] > 0)
+        self.any_rigid = anyone(self.bodies.rigid > 0)
         self.owner, self.corner = load(known.owner.at[self.cell]), self.of_cells(known.node)
         self.around = [load(known.around.at[corner, self.node]) for corner in range(4)]
         self.ready = load(known.inverse_mass.at[self.node])
@@ -167,13 +233,33 @@ class _Program:
         return jnp.stack([load(table.at[row, self.cell]) for row in range(table.shape[0])])
 
     def run(self) -> None:
-        for axis in range(2):
-            self.shared.felt[axis, 4 * self.places] = 0.0
-        vectors = [tuple(load(table.at[axis, self.node]) for axis in range(2)) for table in self.start]
-        motion, unstable = jax.lax.fori_loop(0, self.count, self.substep_of, (Motion(*vectors), jnp.int32(0)))
-        for table, vector in zip(self.final, motion, strict=True):
+        for axis, corner in itertools.product(range(2), range(4)):
+            self.shared.felt[axis, corner, self.places] = 0.0
+        self.solid = self.list_solid()
+        motion = Motion(*(tuple(load(table.at[axis, self.node]) for axis in range(2)) for table in self.start))
+        corner = self.corners_at(motion.position)
+        start = Now(
+            motion,
+            corner,
+            springs.length(springs.between(corner)),
+            slack=(jnp.float32(-1), jnp.float32(-1)),
+            way=jnp.zeros(self.node.shape, jnp.float32),
+            unstable=jnp.int32(0),
+        )
+        now = jax.lax.fori_loop(0, self.count, self.substep_of, start)
+        for table, vector in zip(self.final, now.motion, strict=True):
             self.put(table, vector)
-        self.unstable[0] = unstable
+        self.unstable[0] = now.unstable
+
+    def list_solid(self) -> Array:
+        """How many nodes have a voxel that touches something."""
+        store(self.shared.met.at[self.node], 0)
+        for k in range(4):
+            store(self.shared.met.at[self.corner[k]], 1, mask=self.touches)
+        solid = (load(self.shared.met.at[self.node]) > 0) & (jnp.arange(self.node.shape[0]) < self.nodes)
+        before, total = rank(solid)
+        store(self.shared.solid.at[before], self.node, mask=solid)
+        return total
 
     # Exchange
 
@@ -185,14 +271,18 @@ class _Program:
         """Of voxels, (4, lanes)."""
         return tuple(jnp.stack([load(table.at[axis, self.corner[k]]) for k in range(4)]) for axis in range(2))
 
+    def corners_at(self, position: Vector) -> Vector:
+        self.put(self.shared.position, position)
+        return self.corners(self.shared.position)
+
     def put_felt(self, felt: Vector) -> None:
         for axis, part in enumerate(felt):
             for k in range(4):
-                store(self.shared.felt.at[axis, k * self.places + self.cell], part[k])
+                store(self.shared.felt.at[axis, k, self.cell], part[k])
 
     def at_nodes(self) -> Vector:
         """What is felt at corners, added up."""
-        parts = [[load(self.shared.felt.at[axis, place]) for place in self.around] for axis in range(2)]
+        parts = [[load(self.shared.felt.at[axis, k, self.around[k]]) for k in range(4)] for axis in range(2)]
         return tuple((a + b) + (c + d) for a, b, c, d in parts)
 
     def on_nodes(self, felt: Vector) -> Vector:
@@ -201,154 +291,344 @@ class _Program:
 
     # A substep
 
-    def substep_of(self, _: Array, state: tuple[Motion, Array]) -> tuple[Motion, Array]:
-        motion, unstable = state
-        self.put(self.shared.position, motion.position)
-        self.put(self.shared.drift, motion.drift)
-        boxes = Boxes(self.corners(self.shared.position), self.corners(self.shared.drift), self.outer, self.corner)
-        unstable = unstable | (self.overlapping(boxes) > self.allowed).astype(jnp.int32)
-        self.touch(boxes)
-        force = self.at_nodes()
-        rest = springs.relaxed(self.goal, springs.length(springs.between(boxes.corner)))
+    def substep_of(self, _: Array, now: Now) -> Now:
+        """Positions are in the scratch table at its start."""
+        motion, along = now.motion, springs.between(now.corner)
+        slack, way, met, unstable = jax.lax.cond(
+            anyone(~(2 * now.way < jnp.minimum(*now.slack))),
+            lambda: self.look_at_each_other(now),
+            lambda: (now.slack, now.way, jnp.int32(0), now.unstable),
+        )
+        force = self.contact(now, met)
+        rest = springs.relaxed(self.goal, now.length)
 
-        def acceleration(position: Vector, velocity: Vector) -> Vector:
-            self.put(self.shared.position, position)
-            along = springs.between(self.corners(self.shared.position))
-            pulled = self.on_nodes(springs.on_corners(springs.tensions(self.bodies.stiffness, rest, along)))
-            total = plus(plus(pulled, force), times(-DRAG, velocity))
+        def acceleration(pulls: Vector, position: Vector, velocity: Vector) -> Vector:
+            total = plus(plus(self.on_nodes(springs.on_corners(pulls)), force), times(-DRAG, velocity))
             total = total[0], total[1] - self.gravity
-            total = plus(total, floor_force(position[1] + self.shift[1], velocity[0]))
+            height = position[1] + self.height
+            total = jax.lax.cond(
+                anyone(height < 0), lambda: plus(total, floor_force(height, velocity[0])), lambda: total
+            )
             return times(self.ready, total)
 
-        position, velocity = self.runge_kutta(acceleration, motion.position, motion.velocity)
-        position = self.within_limits(position)
-        drift = times(1 / self.substep, minus(position, motion.position))
-        return Motion(position, velocity, drift), unstable
+        def later(position: Vector, velocity: Vector) -> Vector:
+            along = springs.between(self.corners_at(position))
+            ratio = rest * jax.lax.rsqrt(springs.squared_length(along))
+            return acceleration(springs.tensions(self.bodies.stiffness, ratio, along), position, velocity)
 
-    def runge_kutta(self, acceleration: Any, position: Vector, velocity: Vector) -> tuple[Vector, Vector]:
+        pulls = springs.tensions(self.bodies.stiffness, rest / now.length, along)
+        first = acceleration(pulls, motion.position, motion.velocity)
+        position, velocity = self.runge_kutta(first, later, motion.position, motion.velocity)
+        position, corner, length = self.within_limits(position)
+        moved = minus(position, motion.position)
+        way = way + (jnp.abs(moved[0]) + jnp.abs(moved[1]))
+        return Now(Motion(position, velocity, times(1 / self.substep, moved)), corner, length, slack, way, unstable)
+
+    def runge_kutta(self, first: Vector, later: Any, position: Vector, velocity: Vector) -> tuple[Vector, Vector]:
+        """first: acceleration now; later: of positions and velocities."""
+
         def stage(number: Array, now: Any) -> Any:
             speed, change, moved, sped_up = now
-            way = self.substep * jnp.where(number == 0, 0.0, jnp.where(number == 3, 1.0, 0.5))
-            weight = (self.substep / 6) * jnp.where((number == 0) | (number == 3), 1.0, 2.0)
-            later = plus(velocity, times(way, change))
-            change = acceleration(plus(position, times(way, speed)), later)
-            return later, change, plus(moved, times(weight, later)), plus(sped_up, times(weight, change))
+            way = self.substep * jnp.where(number == 3, 1.0, 0.5)
+            weight = (self.substep / 6) * jnp.where(number == 3, 1.0, 2.0)
+            faster = plus(velocity, times(way, change))
+            change = later(plus(position, times(way, speed)), faster)
+            return faster, change, plus(moved, times(weight, faster)), plus(sped_up, times(weight, change))
 
-        start = velocity, times(0.0, velocity), position, velocity
-        _, _, position, velocity = jax.lax.fori_loop(0, 4, stage, start)
+        weight = self.substep / 6
+        start = velocity, first, plus(position, times(weight, velocity)), plus(velocity, times(weight, first))
+        _, _, position, velocity = jax.lax.fori_loop(1, 4, stage, start)
         return position, velocity
 
-    def within_limits(self, position: Vector) -> Vector:
+    def within_limits(self, position: Vector) -> tuple[Vector, Vector, Array]:
+        """With the corners of voxels and the lengths of springs."""
+        corner = self.corners_at(position)
+        length = springs.length(springs.between(corner))
         free = (self.ready > 0).astype(position[0].dtype)
 
-        def shifted(position: Vector, by: Any) -> Vector:
-            self.put(self.shared.position, position)
-            return plus(position, times(free, self.on_nodes(by(self.corners(self.shared.position)))))
+        def shifted(position: Vector, by: Vector) -> tuple[Vector, Vector]:
+            position = plus(position, times(free, self.on_nodes(by)))
+            return position, self.corners_at(position)
 
-        position = shifted(position, lambda corner: springs.beyond_limits(self.bodies, corner))
-        for edges in ((springs.TOP, springs.LEFT), (springs.BOTTOM, springs.RIGHT)):
-            position = shifted(
-                position, lambda corner, edges=edges: springs.beyond_rigid_limits(self.bodies, corner, edges)
-            )
-        return position
+        def rigid(position: Vector, corner: Vector) -> tuple[Vector, Vector]:
+            for edges in ((springs.TOP, springs.LEFT), (springs.BOTTOM, springs.RIGHT)):
+                position, corner = shifted(position, springs.beyond_rigid_limits(self.bodies, corner, edges))
+            return position, corner
+
+        def measured(position: Vector, corner: Vector) -> tuple[Vector, Vector, Array]:
+            return position, corner, springs.length(springs.between(corner))
+
+        beyond = anyone(self.present & springs.any_beyond_limits(self.bodies, length))
+        position, corner, length = jax.lax.cond(
+            beyond,
+            lambda: measured(*shifted(position, springs.beyond_limits(self.bodies, corner))),
+            lambda: (position, corner, length),
+        )
+        return jax.lax.cond(
+            self.any_rigid, lambda: measured(*rigid(position, corner)), lambda: (position, corner, length)
+        )
 
     # Contact
 
-    def code_at(self, row: Array, column: Array) -> Array:
-        rows, columns = self.known.ground.shape
-        inside = (row >= 0) & (row < rows) & (column >= 0) & (column < columns)
-        row, column = (jnp.where(inside, number, 0).astype(jnp.int32) for number in (row, column))
-        return jnp.where(inside, load(self.known.ground.at[row, column]), 0)
+    def contact(self, now: Now, met: Array) -> Vector:
+        """Forces on nodes; met: how many nodes may be in a voxel that they are no corner of."""
+        pairs, cell = self.pairs_with_ground(now)
+        touching = anyone(pairs != 0)
 
-    def touch(self, boxes: Boxes) -> None:
-        """Write what is felt at the corners of voxels."""
-        self.put_felt(contact.corners_in_ground(boxes, self.code_at, self.origin))
-        felt = jax.lax.fori_loop(0, 16, lambda number, felt: self.ground_in_boxes(boxes, number, felt), self.nothing())
-        felt = jax.lax.cond(self.any_inside(boxes), lambda: self.each_other(boxes, felt), lambda: felt)
-        for axis, part in enumerate(felt):
-            for k in range(4):
-                place = self.shared.felt.at[axis, k * self.places + self.cell]
-                store(place, load(place) + part[k], mask=self.exists)
+        def forces() -> Vector:
+            self.put(self.shared.drift, now.motion.drift)
+            self.put_felt((jnp.zeros(self.outer.shape, self.outer.dtype),) * 2)
+            jax.lax.cond(touching, lambda: self.with_ground(pairs, cell), lambda: None)
+            jax.lax.cond(met > 0, lambda: self.with_each_other(now.corner, met), lambda: None)
+            return self.at_nodes()
 
-    def nothing(self) -> Vector:
-        return (jnp.zeros(self.outer.shape, self.outer.dtype),) * 2
+        return jax.lax.cond(touching | (met > 0), forces, lambda: (jnp.zeros(self.node.shape, jnp.float32),) * 2)
 
-    def ground_in_boxes(self, boxes: Boxes, number: Array, felt: Vector) -> Vector:
-        """With what one corner of the ground's lattice does, as one of its cells has it."""
-        at, beside = number // 4, number % 4
-        corner = ((at == 1) | (at == 2)).astype(jnp.float32), (at >= 2).astype(jnp.float32)
-        cell = -((beside == 1) | (beside == 2)).astype(jnp.float32), -(beside >= 2).astype(jnp.float32)
-        one = contact.corner_of_ground(boxes, self.code_at, self.origin, corner, cell)
-        return jax.lax.cond(
-            jnp.any(one.allowed & contact.inside(one.point, contact.in_ring(boxes.corner))),
-            lambda: plus(felt, contact.on_boxes(boxes, one)),
-            lambda: felt,
+    def feel_more(self, forces: list[tuple[Any, Array, Vector]], mask: Array) -> None:
+        """Add forces at corners of voxels, of which no two are the same; forces: corner, voxel, force."""
+        places = [
+            (self.shared.felt.at[axis, corner, voxel], part)
+            for corner, voxel, force in forces
+            for axis, part in enumerate(force)
+        ]
+        sums = [(place, load(place) + part) for place, part in places]
+        for place, total in sums:
+            store(place, total, mask=mask)
+
+    def ground_at(self, cell: Vector) -> Array:
+        """See Known; cell: column and row."""
+        column, row = (
+            jnp.clip(part.astype(jnp.int32) + first, 0, size - 1)
+            for part, first, size in zip(cell, self.origin, self.known.ground.shape[::-1], strict=True)
+        )
+        return load(self.known.ground.at[row, column])
+
+    def pairs_with_ground(self, now: Now) -> tuple[Array, Vector]:
+        """Corners in ground and ground in voxels that there may be, as bits (IN_GROUND); and the cells of middles."""
+        store(self.shared.code.at[self.node], self.ground_at(contact.cell_of(now.motion.position)) & 31)
+        cell = contact.cell_of(contact.middle(now.corner))
+        low, high = contact.bounds(now.corner)
+        # A corner of the ground is in a voxel's bounds; its middle lies between the four that there may be.
+        first, second = zip(
+            *(
+                (least <= SIDE * part + MARGIN, most >= SIDE * (part + 1) - MARGIN)
+                for least, most, part in zip(low, high, cell, strict=True)
+            ),
+            strict=True,
+        )
+        columns, rows = (
+            jnp.where(first[axis], bits[0], 0) | jnp.where(second[axis], bits[1], 0)
+            for axis, bits in enumerate(((0xF00F, 0x0FF0), (0x00FF, 0xFF00)))
+        )
+        pairs = (self.ground_at(cell) >> 5) & columns & rows
+        for place, corner in enumerate(RING):
+            in_ground = load(self.shared.code.at[self.corner[corner]]) > 16
+            pairs = pairs | jnp.where(in_ground, 1 << (IN_GROUND + place), 0)
+        return jnp.where(self.touches, pairs, 0), cell
+
+    def with_ground(self, pairs: Array, cell: Vector) -> None:
+        """Forces at the corners of voxels."""
+        for axis, part in enumerate(cell):
+            store(self.shared.cell.at[axis, self.cell], part.astype(jnp.int32))
+
+        def goes_on(state: tuple[Array, Array, Array]) -> Array:
+            return anyone(state[0] != 0) & (state[2] < WARP)
+
+        def one_each(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+            """A pair of every voxel that has one, while there is room; turn: of ground in the same voxel."""
+            pairs, turn, count = state
+            before, total = rank(pairs != 0)
+            place = count + before
+            bit = 31 - jax.lax.clz(pairs)
+            listed = (pairs != 0) & (place < WARP)
+            pair = bit | (self.edges << 5) | (turn << 9) | (self.cell << 14)
+            store(self.shared.pairs.at[place], pair, mask=listed)
+            pairs = jnp.where(listed, pairs ^ (1 << bit), pairs)
+            turn = turn + (listed & (bit < IN_GROUND)).astype(jnp.int32)
+            return pairs, turn, jnp.minimum(count + total, WARP)
+
+        def some(pairs: Array) -> Array:
+            pairs, _, count = jax.lax.while_loop(goes_on, one_each, (pairs, jnp.zeros_like(pairs), jnp.int32(0)))
+            self.touch(count)
+            return pairs
+
+        jax.lax.while_loop(lambda pairs: anyone(pairs != 0), some, pairs)
+
+    def touch(self, count: Array) -> None:
+        """Forces of so many pairs, a lane each."""
+        listed = self.lane < count
+        pair = load(self.shared.pairs.at[self.lane], mask=listed)
+        bit, edges, turn, voxel = pair & 31, (pair >> 5) & 15, (pair >> 9) & 31, pair >> 14
+        corner = bit >= IN_GROUND  # of the voxel, or else of the ground
+
+        def chosen(of_corner: Vector, of_ground: Vector) -> Vector:
+            return tuple(jnp.where(corner, one, other) for one, other in zip(of_corner, of_ground, strict=True))
+
+        corners = _ring_from(jnp.where(corner, bit & 3, 0))
+        nodes = [load(self.known.node.at[number, voxel]) for number in corners]
+        position, drift = (self.at(table, nodes) for table in (self.shared.position, self.shared.drift))
+        first, second, _, last = (tuple(part[step] for part in position) for step in range(4))
+        at, cell = bit >> 2, (bit & 3)
+        place = plus(
+            tuple(load(self.shared.cell.at[axis, voxel]).astype(jnp.float32) for axis in range(2)), _steps_in_ring(at)
+        )
+        point = times(SIDE, place)
+        ends = contact.ends_in_ground(point, place, times(-1.0, _steps_in_ring(cell)))
+        touched = contact.touch(
+            chosen(first, point),
+            (chosen(last, ends[0]), chosen(second, ends[1])),
+            chosen(tuple(part[0] for part in drift), (jnp.zeros_like(point[0]),) * 2),
+            chosen(contact.corners_of_cell(contact.cell_of(first)), position),
+            drift,
+            jnp.stack([has_edge(jnp.where(corner, load(self.shared.code.at[nodes[0]]), edges), k) for k in range(4)]),
+            listed,
+        )
+        self.feel_more([(corners[0], voxel, touched.point)], listed & corner)
+
+        def next_turn(number: Array) -> Array:
+            self.feel_more(_at_corners(voxel, touched.quad), listed & ~corner & (turn == number))
+            return number + 1
+
+        jax.lax.while_loop(lambda number: anyone(listed & ~corner & (turn >= number)), next_turn, jnp.int32(0))
+
+    def look_at_each_other(self, now: Now) -> tuple[tuple[Array, Array], Array, Array, Array]:
+        """How far apart the nearest are, ways from here on, how many nodes may be in a voxel that they are no corner
+        of, and whether too many of the robot's voxels overlap."""
+        low, high = contact.bounds(now.corner)
+
+        def apart(far: Array, low_there: Vector, high_there: Vector) -> Array:
+            gaps = [jnp.maximum(low[axis] - high_there[axis], low_there[axis] - high[axis]) for axis in range(2)]
+            return jnp.where(far, jnp.maximum(*gaps), jnp.inf)
+
+        def node(number: Array, found: tuple[Array, Array]) -> tuple[Array, Array]:
+            nearest, count = found
+            one = self.shared.solid[number]
+            point = tuple(self.shared.position[axis, one] for axis in range(2))
+            gap = apart(self.touches & ~(self.corner == one).any(0), point, point)
+            met = anyone(gap <= MARGIN)
+            store(self.shared.met.at[count], one, mask=met)
+            return jnp.minimum(nearest, gap), count + met.astype(jnp.int32)
+
+        def voxels() -> tuple[Array, Array]:
+            mine = self.touches & (self.owner == 0)
+            for row, part in enumerate((*low, *high)):
+                store(self.shared.bounds.at[row, self.cell], jnp.where(mine, part, jnp.nan), mask=self.exists)
+            columns = self.cells[1]
+            row, column = self.cell // columns, self.cell % columns
+
+            def voxel(other: Array, found: tuple[Array, Array]) -> tuple[Array, Array]:
+                far = (jnp.abs(row - other // columns) > 1) | (jnp.abs(column - other % columns) > 1)
+                there = [self.shared.bounds[k, other] for k in range(4)]
+                gap = apart(mine & far & (there[0] == there[0]), (there[0], there[1]), (there[2], there[3]))
+                return jnp.minimum(found[0], gap), found[1] + (gap <= 0).astype(jnp.float32)
+
+            nearest, count = jax.lax.fori_loop(0, self.places, voxel, (everywhere, jnp.zeros_like(everywhere)))
+            return jnp.min(nearest) - MARGIN, (jnp.sum(count) > self.allowed).astype(jnp.int32)
+
+        everywhere = jnp.full(self.cell.shape, jnp.inf, jnp.float32)
+        nearest, met = jax.lax.fori_loop(0, self.solid, node, (everywhere, jnp.int32(0)))
+        left = now.slack[1] - 2 * jnp.max(now.way)
+        left, unstable = jax.lax.cond(anyone(~(left > 0)), voxels, lambda: (left, jnp.int32(0)))
+        return (jnp.min(nearest) - MARGIN, left), jnp.zeros_like(now.way), met, now.unstable | unstable
+
+    def with_each_other(self, corner: Vector, met: Array) -> None:
+        """Forces at the corners of voxels; met: how many nodes are listed."""
+        low, high = contact.bounds(corner)
+
+        def of(number: Array) -> tuple[Array, Array, Array]:
+            """Which corner of which voxel this is, if any, and in whose bounds it is."""
+            node, corner = self.shared.met[number // 4], number % 4
+            other = self.known.around[corner, node]
+            exists, other = other < self.places, jnp.minimum(other, self.places - 1)
+            inside = self.touches & exists & ~(self.corner == node).any(0)
+            for axis in range(2):
+                point = self.shared.position[axis, node]
+                inside = inside & (low[axis] - MARGIN <= point) & (point <= high[axis] + MARGIN)
+            return corner, other, inside
+
+        def goes_on(state: tuple[Array, Array, Array]) -> Array:
+            number, left, count = state
+            return (anyone(left) | (number + 1 < 4 * met)) & (count < WARP)
+
+        def one(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+            """Those of one corner, while there is room."""
+            number, left, count = state
+            number = jnp.where(anyone(left), number, number + 1)
+            corner, other, inside = of(number)
+            inside = jnp.where(anyone(left), left, inside)
+            before, total = rank(inside)
+            listed = inside & (count + before < WARP)
+            pair = corner | (self.cell << 2) | (other << 16)
+            store(self.shared.pairs.at[count + before], pair, mask=listed)
+            return number, inside & ~listed, jnp.minimum(count + total, WARP)
+
+        def some(state: tuple[Array, Array]) -> tuple[Array, Array]:
+            number, left, count = jax.lax.while_loop(goes_on, one, (*state, jnp.int32(0)))
+            self.touch_each_other(count)
+            return number, left
+
+        jax.lax.while_loop(
+            lambda state: anyone(state[1]) | (state[0] + 1 < 4 * met),
+            some,
+            (jnp.int32(-1), jnp.zeros(self.cell.shape, bool)),
         )
 
-    def any_inside(self, boxes: Boxes) -> Array:
-        """Whether a node may be in a voxel that it is no corner of: first by bounds."""
-        low, high = contact.bounds(boxes)
-        low = tuple(jnp.where(self.exists & boxes.surface, part, jnp.inf) for part in low)
+    def touch_each_other(self, count: Array) -> None:
+        """Forces of so many pairs of corners and voxels, a lane each."""
+        listed = self.lane < count
+        pair = load(self.shared.pairs.at[self.lane], mask=listed)
+        corner, voxel, other = pair & 3, (pair >> 2) & 0x3FFF, pair >> 16
+        of_corner = [load(self.known.node.at[number, other]) for number in _ring_from(corner ^ (corner >> 1))]
+        of_voxel = [load(self.known.node.at[number, voxel]) for number in RING]
+        first, second, last = (
+            tuple(load(self.shared.position.at[axis, node]) for axis in range(2))
+            for node in (of_corner[0], of_corner[1], of_corner[3])
+        )
+        owner, owner_of_corner = load(self.known.owner.at[voxel]), load(self.known.owner.at[other])
+        often = jnp.where(owner == owner_of_corner, jnp.where(owner == 0, 2.0, 0.0), 1.0)
+        outer, outer_of_corner = (
+            jnp.stack([load(self.known.outer.at[edge, cell]) for edge in range(4)]) for cell in (voxel, other)
+        )
+        touched = contact.touch(
+            first,
+            (last, second),
+            tuple(part[0] for part in self.at(self.shared.drift, of_corner[:1])),
+            self.at(self.shared.position, of_voxel),
+            self.at(self.shared.drift, of_voxel),
+            outer,
+            listed & (often > 0) & (outer_of_corner.max(0) > 0),
+        )
+        forces = [(corner, other, times(often, touched.point))]
+        others = _at_corners(voxel, times(often, touched.quad))
 
-        def one(node: Array, found: Array) -> Array:
-            point = tuple(self.shared.position[axis, node] for axis in range(2))
-            within = (point[0] >= low[0]) & (point[0] <= high[0]) & (point[1] >= low[1]) & (point[1] <= high[1])
-            return found | (within & ~(self.corner == node).any(0))
+        def next_one(number: Array, _: None) -> None:
+            self.feel_more(forces, self.lane == number)
+            self.feel_more(others, self.lane == number)
 
-        start = jnp.zeros(self.cell.shape, bool)
-        return jnp.any(jax.lax.fori_loop(0, self.nodes, one, start))
+        jax.lax.fori_loop(0, count, next_one, None)
 
-    def each_other(self, boxes: Boxes, felt: Vector) -> Vector:
-        """With what corners of voxels do to the voxels that they are in; they themselves feel it at once."""
-        position, drift = self.shared.position, self.shared.drift
+    def at(self, table: Table, nodes: list[Array]) -> Vector:
+        """Of the nodes in the lanes of a list, (nodes, lanes)."""
+        return tuple(jnp.stack([load(table.at[axis, node]) for node in nodes]) for axis in range(2))
 
-        def one(number: Array, felt: Vector) -> Vector:
-            corner, other = number // self.places, number % self.places
-            turns = [jnp.where(corner == k, jnp.int32(k + 1), 0) for k in range(4)]  # which corner it is, as a number
-            before, after = (
-                sum(jnp.where(turn > 0, contact.NEIGHBORS[k][side], 0) for k, turn in enumerate(turns))
-                for side in range(2)
-            )
-            nodes = [self.known.node[which, other] for which in (corner, before, after)]
-            point, *ends = [tuple(position[axis, node] for axis in range(2)) for node in nodes]
-            speed = tuple(drift[axis, nodes[0]] for axis in range(2))
-            owner = self.known.owner[other]
-            often = jnp.where(self.owner == owner, jnp.where(owner == 0, 2.0, 0.0), 1.0)
-            surface = sum(self.known.outer[edge, other] for edge in range(4)) > 0
-            allowed = self.exists & boxes.surface & surface & (often > 0) & ~(self.corner == nodes[0]).any(0)
-            quad = contact.in_ring(boxes.corner)
 
-            def felt_there() -> Vector:
-                touched = contact.touch(
-                    point, (ends[0], ends[1]), speed, quad, contact.in_ring(boxes.drift), boxes.outer, allowed
-                )
-                for axis, part in enumerate(touched.point):
-                    place = self.shared.felt.at[axis, corner * self.places + other]
-                    store(place, load(place) + jnp.sum(jnp.where(self.exists, often * part, 0.0)))
-                return plus(felt, contact.in_ring(times(often, touched.quad)))
+def _whole_warps(count: int) -> int:
+    """Lanes for so many entries."""
+    return -(-count // WARP) * WARP
 
-            return jax.lax.cond(jnp.any(allowed & contact.inside(point, quad)), felt_there, lambda: felt)
 
-        return jax.lax.fori_loop(0, 4 * self.places, one, felt)
+def _ring_from(place: Array) -> list[Array]:
+    """The numbers of a voxel's corners in the order of RING, from one on."""
+    ring = sum(number << (2 * place) for place, number in enumerate((*RING, *RING)))
+    turned = jnp.right_shift(jnp.int32(ring), 2 * place)
+    return [(turned >> (2 * step)) & 3 for step in range(4)]
 
-    def overlapping(self, boxes: Boxes) -> Array:
-        """See vsr.physics.evogym.contact.overlapping_pairs."""
-        low, high = contact.bounds(boxes)
-        mine = self.exists & boxes.surface & (self.owner == 0)
-        low = tuple(jnp.where(mine, part, jnp.inf) for part in low)
-        high = tuple(jnp.where(mine, part, -jnp.inf) for part in high)
-        for row, part in enumerate((*low, *high)):
-            store(self.shared.bounds.at[row, self.cell], part, mask=self.exists)
-        columns = self.cells[1]
-        row, column = self.cell // columns, self.cell % columns
 
-        def one(other: Array, count: Array) -> Array:
-            far = (jnp.abs(row - other // columns) > 1) | (jnp.abs(column - other % columns) > 1)
-            near = far
-            for axis in range(2):
-                near = near & (low[axis] <= self.shared.bounds[2 + axis, other])
-                near = near & (high[axis] >= self.shared.bounds[axis, other])
-            return count + near.astype(jnp.float32)
+def _at_corners(voxel: Array, forces: Vector) -> list[tuple[int, Array, Vector]]:
+    """Corner, voxel, force; forces: in the order of RING, (4, lanes)."""
+    return [(corner, voxel, tuple(part[place] for part in forces)) for place, corner in enumerate(RING)]
 
-        counted = jax.lax.fori_loop(0, self.places, one, jnp.zeros(self.cell.shape, jnp.float32))
-        return jnp.sum(counted)
+
+def _steps_in_ring(number: Array) -> Vector:
+    """From the lowest left corner of a cell to one of RING, or the opposite of steps to cells around a corner."""
+    return (((number + 1) >> 1) & 1).astype(jnp.float32), (number >> 1).astype(jnp.float32)

@@ -97,9 +97,13 @@ def between(corner: Vector) -> Vector:
 
 
 def length(vector: Vector) -> Array:
-    """Of vectors; those of empty cells are 0 and count as 1, so that they can be divided by."""
-    squared = vector[0] ** 2 + vector[1] ** 2
-    return jnp.sqrt(jnp.where(squared > 0, squared, 1))
+    """Of vectors."""
+    return jnp.sqrt(squared_length(vector))
+
+
+def squared_length(vector: Vector) -> Array:
+    """Of vectors; those of empty cells are 0 and count as a little, so that they can be divided by."""
+    return jnp.maximum(vector[0] ** 2 + vector[1] ** 2, 1e-20)
 
 
 def relaxed(goal: Array, present_length: Array) -> Array:
@@ -107,10 +111,9 @@ def relaxed(goal: Array, present_length: Array) -> Array:
     return present_length + RELAXATION * (goal - present_length)
 
 
-def tensions(stiffness: Array, rest_length: Array, along: Vector) -> Vector:
-    """Pull of springs on their first end, (6, c)."""
-    strength = stiffness * (1 - rest_length / length(along))
-    return times(strength, along)
+def tensions(stiffness: Array, ratio: Array, along: Vector) -> Vector:
+    """Pull of springs on their first end, (6, c); ratio: of their rest lengths to the present ones."""
+    return times(stiffness * (1 - ratio), along)
 
 
 def on_corners(pulls: Vector) -> Vector:
@@ -129,6 +132,16 @@ def beyond_limits(bodies: Bodies, corner: Vector) -> Vector:
     counted = bodies.stiffness > 0
     pulls = _pulled_back(along, lengths_at_rest(bodies, along[0].ndim), SHORTEST, LONGEST, PULLED_BACK)
     return on_corners(tuple(part * counted for part in pulls))
+
+
+def any_beyond_limits(bodies: Bodies, present_length: Array) -> Array:
+    """Whether a spring of a voxel is beyond its limits, c, whoever counts it."""
+    rest = lengths_at_rest(bodies, present_length.ndim)
+    beyond = [
+        (part.min(0) < SHORTEST * usual[0]) | (part.max(0) > LONGEST * usual[0])
+        for part, usual in zip(jnp.split(present_length, [4]), jnp.split(rest, [4]), strict=True)
+    ]
+    return beyond[0] | beyond[1]
 
 
 def beyond_rigid_limits(bodies: Bodies, corner: Vector, edges: tuple[int, int]) -> Vector:

@@ -222,7 +222,7 @@ def _moved(setting: Setting, motion: Motion, force: Vector, substep: float) -> M
 
     def acceleration(position: Vector, velocity: Vector) -> Vector:
         along = springs.between(_corners(bodies, position))
-        pulls = materialize(witness, springs.tensions(bodies.stiffness, rest_length, along))
+        pulls = materialize(witness, springs.tensions(bodies.stiffness, rest_length / springs.length(along), along))
         corners = materialize(witness, springs.on_corners(pulls))
         spring = tuple(nodes_of_corners(part, bodies.layer, 2) for part in corners)
         total = plus(plus(spring, force), times(-DRAG, velocity))

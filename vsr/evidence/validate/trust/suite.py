@@ -326,10 +326,10 @@ def _run(ready: _Ready) -> Batch:
 class Trust(Suite):
     """Hard robots, of which none may be broken and not reported as failed."""
 
-    takes = ("scale",)
+    takes = ("large",)
 
     def run(self, options: ValidateOptions, show: Callable[[Any], None], keep: Callable[[Report], None]) -> Report:
-        scale: Scale = options.scale or "quick"  # pyright: ignore[reportAssignmentType]
+        scale: Scale = "full" if options.large else "quick"
         batches: list[Batch] = []
 
         def say(batch: Batch, so_far: Report) -> None:
