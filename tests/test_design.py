@@ -14,11 +14,10 @@ from vsr.experiments.config.problems import UserError
 from vsr.experiments.design.command import FIRST
 from vsr.experiments.design.documents import LONGEST, PALETTES, as_yaml, catalog, read, read_file, scene_of
 from vsr.experiments.design.server import ASSETS, DesignServer, open_server
-from vsr.experiments.installed import CONFIGS
 from vsr.experiments.shipped import SCENE, shipped_files
 from vsr.scene import _record
 
-SCENES = [one.name for one in shipped_files() if one.kind == SCENE]
+SCENES = [one.path for one in shipped_files() if one.kind == SCENE]
 
 
 def drawn(shape=("aaa", "a.a"), engine="squares", **parts):
@@ -46,9 +45,8 @@ def _short(task):
     return {} if task["duration"] is None else {"duration": min(task["duration"], 10)}
 
 
-@pytest.mark.parametrize("name", SCENES)
-def test_shipped_scenes_become_documents_that_mean_the_same(name):
-    path = CONFIGS / f"{name}.yaml"
+@pytest.mark.parametrize("path", SCENES, ids=lambda path: path.stem)
+def test_shipped_scenes_become_documents_that_mean_the_same(path):
     document = read_file(path)
     assert parse_scene(json.dumps(document)) == load_scene(path)
 
@@ -147,7 +145,7 @@ def test_all_faults_of_a_drawing_come_back_with_their_places(server):
 
 
 def test_files_are_loaded_and_their_plugins_are_not_run(server):
-    text = (CONFIGS / f"{SCENES[0]}.yaml").read_text()
+    text = SCENES[0].read_text()
     answer = json.loads(ask(server, "/read", {"text": text, "name": "mine.yaml"})[1])
     assert parse_scene(json.dumps(answer["document"])) == parse_scene(text)
     assert json.loads(ask(server, "/read", {"text": "robot: [", "name": "mine.yaml"})[1])["problems"]
