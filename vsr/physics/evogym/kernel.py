@@ -3,7 +3,7 @@
 Voxels read where their corners are, and write what happens there; nodes add it up. The laws of springs and contact are
 the functions of plain JAX (vsr.physics.evogym.step). What is rare is computed when it may happen, and only then:
 
-- Voxels see each other when nodes went so far since they last looked that some could have met.
+- Voxels see each other when nodes went so far since they last looked that some could touch.
 - Voxels list the corners that may be in the ground, and the ground's that may be in them; then every lane computes one
   pair of the list, and the next as many until there are no more.
 - Springs are pulled back into their limits when one is beyond.
@@ -80,7 +80,7 @@ class Scratch(NamedTuple):
     """of the cell of ground that a node is in, (n,)"""
     solid: Any
     """nodes of voxels that touch something, (n,)"""
-    met: Any
+    entered: Any
     """nodes that may be in a voxel that they are no corner of, (n,)"""
     pairs: Any
     """of voxels and the ground, or of voxels, a number each, (lanes,)"""
@@ -210,6 +210,7 @@ class _Program:
         self.final, self.unstable = tables[fields + 3 : fields + 6], tables[fields + 6]
         self.shared = Scratch(*tables[fields + 7 :])
         self.places, self.nodes = cells[0] * cells[1], self.known.inverse_mass.shape[0]
+        assert self.places <= 1 << 14, f"a pair cannot name one of {self.places} voxels"
         self.lane = jnp.arange(WARP, dtype=jnp.int32)
         lanes = jnp.arange(_whole_warps(self.places), dtype=jnp.int32)
         self.exists, self.cell = lanes < self.places, jnp.minimum(lanes, self.places - 1)
@@ -253,10 +254,10 @@ class _Program:
 
     def list_solid(self) -> Array:
         """How many nodes have a voxel that touches something."""
-        store(self.shared.met.at[self.node], 0)
+        store(self.shared.entered.at[self.node], 0)
         for k in range(4):
-            store(self.shared.met.at[self.corner[k]], 1, mask=self.touches)
-        solid = (load(self.shared.met.at[self.node]) > 0) & (jnp.arange(self.node.shape[0]) < self.nodes)
+            store(self.shared.entered.at[self.corner[k]], 1, mask=self.touches)
+        solid = (load(self.shared.entered.at[self.node]) > 0) & (jnp.arange(self.node.shape[0]) < self.nodes)
         before, total = rank(solid)
         store(self.shared.solid.at[before], self.node, mask=solid)
         return total
@@ -294,12 +295,12 @@ class _Program:
     def substep_of(self, _: Array, now: Now) -> Now:
         """Positions are in the scratch table at its start."""
         motion, along = now.motion, springs.between(now.corner)
-        slack, way, met, unstable = jax.lax.cond(
+        slack, way, entered, unstable = jax.lax.cond(
             anyone(~(2 * now.way < jnp.minimum(*now.slack))),
             lambda: self.look_at_each_other(now),
             lambda: (now.slack, now.way, jnp.int32(0), now.unstable),
         )
-        force = self.contact(now, met)
+        force = self.contact(now, entered)
         rest = springs.relaxed(self.goal, now.length)
 
         def acceleration(pulls: Vector, position: Vector, velocity: Vector) -> Vector:
@@ -370,8 +371,8 @@ class _Program:
 
     # Contact
 
-    def contact(self, now: Now, met: Array) -> Vector:
-        """Forces on nodes; met: how many nodes may be in a voxel that they are no corner of."""
+    def contact(self, now: Now, entered: Array) -> Vector:
+        """Forces on nodes; entered: how many nodes may be in a voxel that they are no corner of."""
         pairs, cell = self.pairs_with_ground(now)
         touching = anyone(pairs != 0)
 
@@ -379,10 +380,10 @@ class _Program:
             self.put(self.shared.drift, now.motion.drift)
             self.put_felt((jnp.zeros(self.outer.shape, self.outer.dtype),) * 2)
             jax.lax.cond(touching, lambda: self.with_ground(pairs, cell), lambda: None)
-            jax.lax.cond(met > 0, lambda: self.with_each_other(now.corner, met), lambda: None)
+            jax.lax.cond(entered > 0, lambda: self.with_each_other(now.corner, entered), lambda: None)
             return self.at_nodes()
 
-        return jax.lax.cond(touching | (met > 0), forces, lambda: (jnp.zeros(self.node.shape, jnp.float32),) * 2)
+        return jax.lax.cond(touching | (entered > 0), forces, lambda: (jnp.zeros(self.node.shape, jnp.float32),) * 2)
 
     def feel_more(self, forces: list[tuple[Any, Array, Vector]], mask: Array) -> None:
         """Add forces at corners of voxels, of which no two are the same; forces: corner, voxel, force."""
@@ -505,9 +506,9 @@ class _Program:
             one = self.shared.solid[number]
             point = tuple(self.shared.position[axis, one] for axis in range(2))
             gap = apart(self.touches & ~(self.corner == one).any(0), point, point)
-            met = anyone(gap <= MARGIN)
-            store(self.shared.met.at[count], one, mask=met)
-            return jnp.minimum(nearest, gap), count + met.astype(jnp.int32)
+            entered = anyone(gap <= MARGIN)
+            store(self.shared.entered.at[count], one, mask=entered)
+            return jnp.minimum(nearest, gap), count + entered.astype(jnp.int32)
 
         def voxels() -> tuple[Array, Array]:
             mine = self.touches & (self.owner == 0)
@@ -526,18 +527,18 @@ class _Program:
             return jnp.min(nearest) - MARGIN, (jnp.sum(count) > self.allowed).astype(jnp.int32)
 
         everywhere = jnp.full(self.cell.shape, jnp.inf, jnp.float32)
-        nearest, met = jax.lax.fori_loop(0, self.solid, node, (everywhere, jnp.int32(0)))
+        nearest, entered = jax.lax.fori_loop(0, self.solid, node, (everywhere, jnp.int32(0)))
         left = now.slack[1] - 2 * jnp.max(now.way)
         left, unstable = jax.lax.cond(anyone(~(left > 0)), voxels, lambda: (left, jnp.int32(0)))
-        return (jnp.min(nearest) - MARGIN, left), jnp.zeros_like(now.way), met, now.unstable | unstable
+        return (jnp.min(nearest) - MARGIN, left), jnp.zeros_like(now.way), entered, now.unstable | unstable
 
-    def with_each_other(self, corner: Vector, met: Array) -> None:
-        """Forces at the corners of voxels; met: how many nodes are listed."""
+    def with_each_other(self, corner: Vector, entered: Array) -> None:
+        """Forces at the corners of voxels; entered: how many nodes are listed."""
         low, high = contact.bounds(corner)
 
         def of(number: Array) -> tuple[Array, Array, Array]:
             """Which corner of which voxel this is, if any, and in whose bounds it is."""
-            node, corner = self.shared.met[number // 4], number % 4
+            node, corner = self.shared.entered[number // 4], number % 4
             other = self.known.around[corner, node]
             exists, other = other < self.places, jnp.minimum(other, self.places - 1)
             inside = self.touches & exists & ~(self.corner == node).any(0)
@@ -548,7 +549,7 @@ class _Program:
 
         def goes_on(state: tuple[Array, Array, Array]) -> Array:
             number, left, count = state
-            return (anyone(left) | (number + 1 < 4 * met)) & (count < WARP)
+            return (anyone(left) | (number + 1 < 4 * entered)) & (count < WARP)
 
         def one(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
             """Those of one corner, while there is room."""
@@ -568,7 +569,7 @@ class _Program:
             return number, left
 
         jax.lax.while_loop(
-            lambda state: anyone(state[1]) | (state[0] + 1 < 4 * met),
+            lambda state: anyone(state[1]) | (state[0] + 1 < 4 * entered),
             some,
             (jnp.int32(-1), jnp.zeros(self.cell.shape, bool)),
         )
