@@ -107,7 +107,7 @@ def test_an_experiment_whose_robots_land_is_sound(small):
 @pytest.mark.slow
 def test_a_scene_whose_robot_fails_is_not_sound(tmp_path):
     file = tmp_path / "scene.yaml"
-    scene = SMALL.split("optimizer:")[0].replace("type: sine", "type: sine")
+    scene = SMALL.split("evaluation:")[0]
     file.write_text(scene.replace("duration: 2", "duration: 2, placement: {clearance: 1}"))
     with pytest.raises(UserError, match=r"scene\.yaml: .* 1 of 1 failed: inverted 1"):
         check_file(str(file))

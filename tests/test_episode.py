@@ -412,7 +412,8 @@ def test_a_plugin_brings_a_task_with_its_own_world(push_task, capsys):
     assert near.measures["travel_velocity"] > far.measures["travel_velocity"] > 0.1  # over the time it took
     stopped = np.asarray(near.trajectory.systems["ball"].position)[:, 0, 0]
     assert stopped[-1] == stopped[-2] < float(far.trajectory.systems["ball"].position[-1, 0, 0])
-    show_catalog(None, ["push_task"])
+    for kind in ("tasks", "measures"):
+        show_catalog(kind, ["push_task"])
     listed = capsys.readouterr().out
     assert "Push a ball along x" in listed
     assert "How far the ball was pushed" in listed

@@ -392,7 +392,7 @@ def test_tasks_that_are_registered_late_are_known_to_gymnasium(gymnasium):
         ("Walker-v0", {}, 500),
         ("Walker-v0", SHORT, STEPS),
         ("Walker-v0", {"duration": 600 * 0.055}, 600),
-        ("locomotion", {"engine": "points"}, 1800),
+        ("locomotion", {"engine": "points"}, 600),
     ],
 )
 def test_specs_have_the_limit_of_steps(gymnasium, name, options, limit):

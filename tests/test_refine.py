@@ -127,6 +127,7 @@ def test_an_evaluation_is_the_worst_of_its_starts_and_of_finer_steps(config):
     genes = jax.jit(lambda key: experiment.robot.sample(key, 6))(jax.random.key(1))
 
     def fitness(options):
+        options = {"trials": 1, "refine": None, **options}
         chosen = experiment.model_copy(update={"evaluation": EvaluationOptions.model_validate(options)})
         (found,) = jax.jit(lambda given: evaluate_all(chosen, 8, (given,)))(genes)
         assert found.failure is not None
