@@ -72,6 +72,8 @@ def _use_every_core() -> None:
         return  # the user has chosen
     with contextlib.suppress(RuntimeError):  # jax has begun to compute, and it is too late
         jax.config.update("jax_num_cpu_devices", _cores())
+    if version("jaxlib").startswith("0.11."):  # its Shardy ends the process on worlds with blocks; 0.10 and 0.12 do not
+        jax.config.update("jax_use_shardy_partitioner", False)
 
 
 def _generate_quick_code() -> None:
