@@ -1,7 +1,12 @@
-"""Flags for XLA: what is added to the user's, and what a run reports them."""
+"""Devices: flags for XLA, what is added to the user's and reported of a run; and GPUs on which kernels cannot run."""
 
+from types import SimpleNamespace
+
+import jax
 import pytest
 
+from vsr.compute import implementation
+from vsr.compute.implementation import chosen
 from vsr.experiments import devices
 from vsr.experiments.devices import OWN_FLAG, code_generator, flags_of_user
 from vsr.experiments.storage.provenance import describe_session, differences
@@ -74,3 +79,37 @@ def test_flags_and_generators_that_did_change_are_told(jaxlib):
     assert flags.startswith("flags was {")
     assert USERS in flags
     assert generator == "code_generator was older, is newer"
+
+
+CUDA = "PJRT C API\ncuda 12090"
+
+
+@pytest.mark.parametrize(
+    ("platform", "capability", "nvrtc", "reason"),
+    [
+        (CUDA, "7.5", True, None),  # a T4
+        (CUDA, "6.1", True, "it needs compute capability 7.0, and this GPU has 6.1"),
+        ("PJRT C API\nrocm 60300", "gfx942", True, "this one is AMD's"),
+        (CUDA, "9.0", False, "pip install 'jax[cuda12]' or 'jax[cuda13]'"),
+    ],
+)
+def test_a_gpu_without_kernels_computes_in_plain_jax_and_one_line_says_why(
+    monkeypatch, capsys, jaxlib, platform, capability, nvrtc, reason
+):
+    gpu = SimpleNamespace(
+        platform="gpu", compute_capability=capability, client=SimpleNamespace(platform_version=platform)
+    )
+    jaxlib("0.10.1", None)
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "")
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    for name in ("devices", "local_devices"):
+        monkeypatch.setattr(jax, name, lambda *_: [gpu])
+    monkeypatch.setattr(implementation, "library", lambda: object() if nvrtc else None)
+    assert devices.prepare() is gpu
+    assert chosen("auto") == ("xla" if reason else "fused")
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == (1 if reason else 0)
+    if reason:
+        assert reason in said[0]
+        with pytest.raises(ValueError, match="'fused' cannot run here"):
+            chosen("fused")

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import ROOT
+from scipy.spatial import ConvexHull
 
 import vsr
 from vsr.drawing.faces import faces_of
@@ -17,8 +18,9 @@ from vsr.episode import begin, observe_task, reset, step
 from vsr.experiments.experiment import Experiment
 from vsr.physics.engine import engine_of
 from vsr.physics.failure import Failure
-from vsr.scene import Scene, simulate
+from vsr.scene import Scene, precision, simulate
 from vsr.tasks import EVOGYM_TASKS, TASKS
+from vsr.tasks.evogym.furnishing import HEAP, SOFT_GROUND, only_evogym
 from vsr.tasks.evogym.seen import Seen, orientation, part_of, relative
 from vsr.tasks.evogym.table import ROWS, corner_points, heights_of, solid_cells
 from vsr.tasks.evogym.task import after_step, ceiling, drawn_goals, earned, floor
@@ -84,20 +86,58 @@ def close(value):
 
 def test_every_task_of_the_table_is_registered_and_its_columns_are_as_long_as_its_goals_need():
     assert set(EVOGYM_TASKS) <= set(TASKS)
-    assert {tier: sum(row.tier == tier for row in ROWS.values()) for tier in "ABC"} == {"A": 18, "B": 6, "C": 3}
+    tiers = {"A": 18, "B": 6, "C": 3, "D": 3, "E": 2}
+    assert {tier: sum(row.tier == tier for row in ROWS.values()) for tier in tiers} == tiers
+    assert len(ROWS) == 32
     lengths = {"Walker-v0": 100, "UpStepper-v0": 70, "DownStepper-v0": 75, "ObstacleTraverser-v0": 80}
     lengths |= {"ObstacleTraverser-v1": 60, "Carrier-v1": 60, "Jumper-v0": 60, "Balancer-v0": 30, "Lifter-v0": 11}
     assert {name: len(heights_of(ROWS[name].ground)) for name in lengths} == lengths
 
 
+def drawn(row):
+    """The ground, the lowest row first: '#' fixed, 's' soft."""
+    solid, soft = row.ground_cells
+    return [
+        "".join(".#s"[int(a) + int(b)] for a, b in zip(*rows, strict=True)) for rows in zip(solid, soft, strict=True)
+    ]
+
+
+def test_grounds_of_soft_voxels_walls_and_blocks_are_those_of_evogyms_files():
+    """Counted in its files of worlds: voxels in all and soft ones; some rows of the pictures."""
+    counts = {"BridgeWalker-v0": (196, 104), "CaveCrawler-v0": (188, 60), "Climber-v1": (150, 42)}
+    counts |= {"Climber-v2": (134, 0), "Traverser-v0": (74, 0)}
+    for name, expected in counts.items():
+        solid, soft = ROWS[name].ground_cells
+        assert (solid.sum(), soft.sum()) == expected
+        assert not (soft & ~solid).any()
+    bridge, cave, channel = (drawn(ROWS[name]) for name in ("BridgeWalker-v0", "CaveCrawler-v0", "Climber-v2"))
+    assert bridge[4] == bridge[3] == bridge[2].replace(".", "s")
+    assert cave[6] == "." * 21 + "s" * 14 + "." * 4 + "s" * 15 + "." * 4 + "###" + "." * 8 + "#"
+    assert cave[4].count("s") == 6
+    assert channel[41] == "." * 7 + "#" * 20
+    assert channel[35] == "...#" + "." * 7 + "#" * 16
+    solid, _ = ROWS["Climber-v2"].ground_cells
+    inner = [np.flatnonzero(solid[row]) for row in range(1, 34)]
+    assert {int(np.diff(walls).max()) - 1 for walls in inner} <= {5, 6}  # five or six voxels wide
+    heap = ROWS["Traverser-v0"].heap
+    assert (len(heap), sum(block.width**2 for block in heap)) == (27, 155)
+    taken = np.zeros((10, 60), int)
+    for block in heap:
+        taken[block.y : block.y + block.height, block.x : block.x + block.width] += 1
+    solid, _ = ROWS["Traverser-v0"].ground_cells
+    assert taken.max() == 1
+    assert not (taken[:9] * solid).any()
+
+
 WALKERS = {"Walker-v0": 99, "UpStepper-v0": 69, "DownStepper-v0": 74, "ObstacleTraverser-v0": 79}
+LATER = {"BridgeWalker-v0": 60, "CaveCrawler-v0": 69, "Traverser-v0": 59, "Climber-v1": 65}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["Walker-v0", "UpStepper-v0", "ObstacleTraverser-v1", "Climber-v0"])
+@pytest.mark.parametrize("name", ["Walker-v0", "UpStepper-v0", "ObstacleTraverser-v1", "Climber-v0", *LATER])
 def test_the_sum_of_rewards_up_to_the_goal_is_the_bound_of_the_table(name):
-    goal = {**WALKERS, "ObstacleTraverser-v1": 59, "Climber-v0": 86}[name]
-    axis = 1 if name == "Climber-v0" else 0
+    goal = {**WALKERS, **LATER, "ObstacleTraverser-v1": 59, "Climber-v0": 86}[name]
+    axis = 1 if name.startswith("Climber") else 0
     episode = ByHand(name)
     there = np.zeros(2)
     there[axis] = goal - episode.center()[axis]
@@ -116,6 +156,9 @@ def test_falling_over_ends_with_a_penalty_where_it_counts():
     assert ByHand("UpStepper-v0").move(turn=math.radians(80)) == (close(-3), True)
     assert ByHand("DownStepper-v0").move(turn=math.radians(-80)) == (close(0), False)
     assert ByHand("GapJumper-v0").move((0, -5)) == (close(-3), True)
+    for name in ("BridgeWalker-v0", "Traverser-v0", "Climber-v2"):
+        assert ByHand(name).move(turn=over) == (close(0), False)
+    assert ByHand("Climber-v2").move((5, 40)) == (close(0.2 * 0.5 + 4), False)
 
 
 def test_an_unstable_robot_gets_three_less_and_nothing_else():
@@ -171,6 +214,19 @@ def test_shapes_are_measured_by_hull_width_and_height():
         ("HeightMaximizer-v0", -0.5 * 0.1),
     ):
         assert ByHand(name).move(stretch=stretch)[0] == close(expected)
+
+
+@pytest.mark.parametrize("grid", [False, True])
+def test_hull_area_is_that_of_a_library(grid):
+    """On a grid many points share an x, lie on a line, or coincide."""
+    draw = np.random.default_rng(3)
+    area = jax.jit(jax.vmap(hull_area))
+    points = draw.integers(0, 4, (40, 12, 2)).astype(float) if grid else draw.normal(size=(40, 12, 2))
+    exists = draw.random((40, 12)) < 0.7
+    exists[:, :1] = True
+    for one, there, found in zip(points, exists, area(points, exists), strict=True):
+        flat = np.linalg.matrix_rank(one[there] - one[there][0]) < 2
+        assert float(found) == pytest.approx(0 if flat else ConvexHull(one[there]).volume, abs=1e-5)
 
 
 def test_jumping_and_balancing():
@@ -284,6 +340,28 @@ def test_floor_and_ceiling_see_corners_of_voxels():
     assert np.asarray(ceiling(seen, corners, 1)) == pytest.approx([0.5, 0.05, 0.05], abs=1e-5)
 
 
+def test_floor_and_ceiling_see_ground_that_moves():
+    corners = corner_points(solid_cells(heights_of("1x9")))
+    seen = part(np.array([[0.2, 0.25], [0.31, 0.25]]))  # its center is at (2.55, 2.5) v
+    moving = part(0.1 * np.array([[2.1, 1.7], [2.2, 1.3], [3.0, 3.9], [4.2, 9.0], [3.05, 2.4], [9.0, 2.4]]))
+    assert np.asarray(floor(seen, corners, 1, moving)) == pytest.approx([0.15, 0.08, 0.15], abs=1e-5)
+    assert np.asarray(ceiling(seen, corners, 1, moving)) == pytest.approx([0.5, 0.14, 0.5], abs=1e-5)
+    absent = moving._replace(exists=jnp.zeros_like(moving.exists))
+    assert np.asarray(floor(seen, corners, 1, absent)) == pytest.approx([0.15] * 3, abs=1e-5)
+
+
+def test_tasks_with_soft_ground_say_which_engine_they_need():
+    for name in ("BridgeWalker-v0", "CaveCrawler-v0", "Climber-v1"):
+        for engine in ("squares", "points"):
+            with pytest.raises(ValueError, match=rf"task\.type: {name} has soft ground.*engine: evogym.*{engine}"):
+                scene_of(name, engine, shape=("a",))
+    ours = scene_of("Traverser-v0", "points", shape=("a",))
+    assert [one.name for one in ours.world.objects] == [f"block{number}" for number in range(1, 28)]
+    walls = scene_of("Climber-v2", "squares", shape=("a",)).world.objects
+    assert len(walls) == len(ROWS["Climber-v2"].walls)
+    assert all(one.fixed for one in walls)
+
+
 def test_the_area_of_a_hull():
     points = jnp.array([[0.0, 0], [2, 0], [2, 1], [1, 0.2], [1, 3], [9, 9], [0, 1]])
     exists = jnp.array([True] * 5 + [False, True])
@@ -308,8 +386,8 @@ def test_tasks_bring_their_world_and_refuse_another():
     assert Experiment.model_validate(described).schedule().calls == 500
 
 
-OFTEN = ("Walker-v0", "UpStepper-v0", "Climber-v0", "Carrier-v0", "Catcher-v0", "BeamToppler-v0")
-"""One of each kind: flat and uneven ground, a shaft, an object, one that is drawn anew, a beam on pegs."""
+OFTEN = ("Walker-v0", "UpStepper-v0", "Climber-v0", "Carrier-v0", "Catcher-v0", "BeamToppler-v0", "CaveCrawler-v0")
+"""One of each kind: flat and uneven ground, a shaft, an object, one that is drawn anew, a beam on pegs, soft ground."""
 assert {*OFTEN} <= {*ROWS}
 
 
@@ -318,6 +396,8 @@ assert {*OFTEN} <= {*ROWS}
 )
 @pytest.mark.parametrize("engine", ["squares", "evogym"])
 def test_every_task_can_be_played_and_starts_alike(name, engine):
+    if engine != "evogym" and only_evogym(ROWS[name]):
+        pytest.skip("it needs engine: evogym")
     shape = ("hv", "hv") if engine == "evogym" else ("aa", "aa")
     scenario, _ = scene_of(name, engine=engine, shape=shape).build()
     start = jax.jit(reset)(jax.random.key(0), scenario)
@@ -392,3 +472,43 @@ def test_objects_of_evogyms_own_physics_are_recorded_and_drawn():
     shown = faces_of(recording)
     assert shown.face.shape[1] == sum(len(one.material) for one in recording.other_robots)
     assert np.abs(shown.face[-1, 0] - shown.face[0, 0]).max() == pytest.approx(fallen, rel=0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["BridgeWalker-v0", "Traverser-v0"])
+def test_soft_ground_and_blocks_begin_where_they_are_fall_and_are_recorded(name):
+    """In 64 bits; what is fixed stays, what is soft sags, and pieces that are far apart in the world stay so."""
+    scene = scene_of({"type": name, "duration": 0.012}, shape=("h",), physics={"precision": "float64"})
+    outcome = simulate(scene, keep_trajectory=True)
+    (one,) = outcome.model.objects
+    there = np.asarray(one.body.node_mass)[0] > 0
+    moved = np.asarray(outcome.trajectory.state.objects[0].position)[:, 0]
+    assert np.isfinite(moved[:, there]).all()
+    start = moved[0][there] * 10
+    if name == "BridgeWalker-v0":
+        assert one.name == SOFT_GROUND
+        assert start.min(0) == pytest.approx([0, 2])  # with the posts' voxels that touch soft ones
+        assert start.max(0) == pytest.approx([59, 5])
+        fixed = there & (np.asarray(one.body.inverse_mass)[0] == 0)
+        assert np.ptp(moved[:, fixed], axis=0).max() == 0
+        free = there & ~fixed
+        assert free.sum() == 3 * sum(block.width - 1 for block in ROWS[name].soft)
+        middle = free & (np.abs(moved[0, ..., 0] - 3.8) < 0.01)
+        assert (moved[0] - moved[-1])[middle][:, 1].min() > 0.9 * 0.5 * 110 * 0.012**2 * 0.5
+    else:
+        assert one.name == HEAP
+        corners = sum((block.width + 1) ** 2 for block in ROWS[name].heap)
+        assert len(start) == corners
+        assert start[:, 0].min() == pytest.approx(20)
+        assert start[:, 1].max() == pytest.approx(9)
+    with precision("float64"):
+        environment = scene.world.build(np.float64)
+        recording = recording_of(
+            outcome.model, outcome.trajectory, environment, scene.robot.body.cells, systems=scene.systems()
+        )
+    (drawn_body,) = recording.other_robots
+    shown = faces_of(recording)
+    pieces = sum(not spot.fixed for spot in one.spots)
+    assert len(drawn_body.material) == pieces
+    hanging = shown.face.shape[1] - pieces  # fixed ground over empty cells: the ledges of the pit
+    assert (hanging > 0) == (name == "Traverser-v0")

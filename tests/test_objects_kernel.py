@@ -74,7 +74,8 @@ def same(plain, kernel, way):
         ("squares", ("crate",), Flat(), {"self_contact": True}),
         pytest.param("points", ("crate", "ball", "stone", "peg"), Flat(), {}, marks=pytest.mark.full),
         pytest.param("squares", ("stone",), Flat(), {}, marks=pytest.mark.full),
-        ("squares", ("ball", "crate"), HILL, {}),
+        # Not from 0, where plain JAX itself ends 0.02 m elsewhere when the robot begins 0.00001 m aside.
+        ("squares", ("ball", "crate"), HILL, {"shifts": (0.05, 0.3)}),
     ],
 )
 def test_the_kernel_does_what_plain_jax_does(engine, names, terrain, options):

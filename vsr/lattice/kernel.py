@@ -319,7 +319,7 @@ class GridNeighborhood:
         look_up: LookUp,
         look: Look,
     ) -> Vector:
-        """See vsr.lattice.kernel.Neighborhood; the node itself where there is no neighbor, which pulls nothing."""
+        """See vsr.lattice.kernel.Neighborhood."""
         place = places_of(node, self.shape)
         force: Vector = tuple(jnp.zeros_like(part) for part in moving.position)
         for number, direction in enumerate(directions(len(self.shape))):
@@ -328,11 +328,11 @@ class GridNeighborhood:
             for end in (0, 1):
                 there, spring = self._across(node, place, direction, end)
                 numbers: list[Any] = [None if part is None else look_up(part[number], spring) for part in springs]
-                force = _pulled(force, moving, look(there), *numbers)
+                force = _pulled(force, there != node, moving, look(there), *numbers)
         return force
 
     def _across(self, node: Array, place: list[Array], direction: Direction, end: int) -> tuple[Array, Array]:
-        """The node at the other end of a spring, and the spring.
+        """The node at the other end of a spring, the node itself where there is none, and the spring.
 
         end: 0 if the lane's node is the spring's first, 1 if it is its second.
         """
@@ -347,13 +347,22 @@ class GridNeighborhood:
 
 
 def _pulled(
-    force: Vector, moving: NodeState, other: NodeState, stiffness: Array, rest_length: Array, damping: Array | None
+    force: Vector,
+    exists: Array,
+    moving: NodeState,
+    other: NodeState,
+    stiffness: Array,
+    rest_length: Array,
+    damping: Array | None,
 ) -> Vector:
-    """The force with that of one spring more [N]; other: the motion of its other end."""
+    """The force with that of one spring more, if it exists [N]; other: the motion of its other end.
+
+    A node is not trusted to be at distance 0 from itself: compilers may round the two motions differently.
+    """
     between = minus(other.position, moving.position)
     parting = minus(other.velocity, moving.velocity) if damping is not None else ()
     strength = pull(stiffness, rest_length, damping, between, parting)
-    return plus(force, times(strength, between))
+    return plus(force, times(jnp.where(exists, strength, 0), between))
 
 
 def strides(shape: Sequence[int]) -> list[int]:

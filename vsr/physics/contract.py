@@ -22,6 +22,7 @@ from vsr.physics.failure import empty_or
 from vsr.physics.telemetry import EXPLOSION_SPEED, Telemetry
 from vsr.robot.material import Material
 from vsr.terrain.base import Solid
+from vsr.terrain.blocks import Cells
 
 
 class VoxelMotion(NamedTuple):
@@ -380,7 +381,8 @@ class Capabilities(Protocol):
         friction: Array | float,
         mass: Array | float | None = None,
     ) -> Any:
-        """The same body with the springs' frequency and damping ratio and the masses' friction times these factors.
+        """The same body, not prepared, with the springs' frequency and damping ratio and the masses' friction times
+        these factors.
 
         mass: a factor too; frequencies stay as they are, so that springs between heavier masses are stiffer. Of factors
         that are not among `scales` nothing comes, so here the body stays as it is.
@@ -407,6 +409,10 @@ class Capabilities(Protocol):
 
     def broken_springs(self, model: Any, state: Any) -> Array | None:
         """How many springs have broken, (); None if none can."""
+        return None
+
+    def own_ground(self, model: Any) -> Cells | None:
+        """Cells of ground that the model brings along; None if its ground is the environment's."""
         return None
 
     def own_bodies(self, model: Any, state: Any) -> tuple[OwnBody, ...]:

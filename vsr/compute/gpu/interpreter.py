@@ -14,6 +14,7 @@ from jax import Array
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 from vsr.compute.gpu.language import Kernel, Table, anyone_p, load_p, program_p, rank_p, store_p
+from vsr.compute.loops import scan_counts
 
 Memory = tuple[Array, ...]
 
@@ -133,10 +134,7 @@ _CONTROL = {"scan": _Interpreter.scan, "while": _Interpreter.repeat, "cond": _In
 
 def split_scan(parameters: Any, values: list[Any]) -> tuple[list[Any], list[Any]]:
     """Constants and carried values of a loop that goes through no arrays."""
-    if "num_consts" in parameters:
-        constants, carried = parameters["num_consts"], parameters["num_carry"]
-    else:
-        constants, carried = [len(group) for group in parameters["ft_in"].unpack()][:2]
+    constants, carried = scan_counts(parameters)
     assert constants + carried == len(values), "a loop in a kernel cannot go through arrays"
     return values[:constants], values[constants:]
 

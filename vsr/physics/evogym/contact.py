@@ -11,31 +11,35 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
 from vsr.compute.vector import Vector, dot, minus, plus, times
-from vsr.compute.xla import materialize
+from vsr.compute.xla import for_cpu, materialize
 from vsr.environment import Environment
 from vsr.environment.surfaces import ground as line_below
 from vsr.physics.evogym.law import (
     CONTACT,
     CONTACT_DAMPING,
     CONTACT_OFFSET,
-    CROSSING_TOLERANCE,
     FRICTION,
     FRICTION_SCALE,
     PARALLEL,
     SIDE,
 )
-from vsr.physics.evogym.model import GroundCells, code_at, has_edge
+from vsr.physics.evogym.model import NOBODY, GroundCells, code_at, has_edge
 from vsr.robot.corners import RING
 
 NEIGHBORS = {corner: (RING[place - 1], RING[(place + 1) % 4]) for place, corner in enumerate(RING)}
 """The corners at the other ends of a corner's two edges."""
 TURNS = (2, 1, 0, 3)
 """Of equally near edges EvoGym takes the first of top, right, bottom, left: turns of edges in the order of RING."""
+ROUNDING = 1e-6
+"""By which two edges may miss each other in 32 bits, over their length."""
+WITHIN = 1e-5 * SIDE
+"""By which bounds are looked at too generously, for rounding."""
 RING_STEPS = (0, 1, 1, 0), (0, 0, 1, 1)
 """From a cell's lowest left corner to those of RING, along x and y."""
 
@@ -125,7 +129,9 @@ def _cross_each_other(p: Vector, q: Vector, a: Vector, other: Vector) -> Array:
     size = cross(one, other)
     safe = jnp.where(jnp.abs(size) < PARALLEL, 1, size)
     along, across = cross(apart, other) / safe, cross(apart, one) / safe
-    low, high = -CROSSING_TOLERANCE, 1 + CROSSING_TOLERANCE
+    # EvoGym has none, but 32 bits would let corners slip through between two edges.
+    tolerance = 0.0 if size.dtype == jnp.float64 else ROUNDING
+    low, high = -tolerance, 1 + tolerance
     crossing = (along >= low) & (along <= high) & (across >= low) & (across <= high)
     return crossing & (jnp.abs(size) >= PARALLEL)
 
@@ -141,36 +147,102 @@ def inside(point: Vector, quad: Vector) -> Array:
     return in_upper | in_lower
 
 
-def between_boxes(boxes: Boxes, often: Array) -> Vector:
-    """Forces on the corners of voxels from each other, (4, b); often: how often each touches each, (b, b)."""
-    # Axes: corner of a voxel (4), voxel, other voxel that it is in; corners of the other come before all.
-    quad, quad_speed = (tuple(_round(part)[:, None, None] for part in vector) for vector in (boxes.corner, boxes.drift))
-    touched = touch(
-        tuple(part[:, :, None] for part in boxes.corner),
-        _ends(tuple(part[:, :, None] for part in boxes.corner)),
-        tuple(part[:, :, None] for part in boxes.drift),
-        quad,
-        quad_speed,
-        boxes.outer[:, None, None],
-        _may_touch(boxes, often),
-    )
-    weight = often.reshape(*often.shape, *(1,) * (boxes.outer.ndim - 2))
-    on_points = tuple((weight * part).sum(2) for part in touched.point)
-    return plus(on_points, tuple(_round((weight * part).sum((1, 2))) for part in touched.quad))
+class Pairs(NamedTuple):
+    """Voxels that may meet: p stands for pairs of a voxel and another that its corners may be in."""
+
+    one: np.ndarray
+    """(p,)"""
+    other: np.ndarray
+    """(p,)"""
+    often: np.ndarray
+    """how often they are found, (p,)"""
+    objects: np.ndarray
+    """whether they are voxels of two objects, (p,)"""
+
+    @staticmethod
+    def of(owner: np.ndarray) -> Pairs:
+        """Of cells by their owners (vsr.physics.evogym.model.Joint): voxels of one body are found twice, as in EvoGym;
+        objects do not fold onto themselves, and soft ground does not move far."""
+        owner = owner.ravel()
+        own = owner[:, None] == owner
+        often = np.where(own, np.where(owner == 0, 2.0, 0.0), 1.0) * (owner != NOBODY) * (owner != NOBODY)[:, None]
+        np.fill_diagonal(often, 0)
+        one, other = np.nonzero(often)
+        return Pairs(one, other, often[one, other], ~own[one, other] & (owner[one] > 0) & (owner[other] > 0))
 
 
-def _may_touch(boxes: Boxes, often: Array) -> Array:
-    """False for corners that belong to the other voxel, and for voxels that are not outside, (4, b, b)."""
-    own = (boxes.node[:, None, :, None] == boxes.node[None, :, None, :]).any(1)
-    both = boxes.surface[:, None] & boxes.surface[None]
-    return ~own & both & (often > 0).reshape(*often.shape, *(1,) * (both.ndim - 2))
+TOGETHER = 64
+"""Pairs that are computed at once: few touch in a substep, so that few turns are needed."""
 
 
-def any_inside(boxes: Boxes, often: Array) -> Array:
-    """Whether some corner is in a voxel that it may touch, of any robot of a batch, ()."""
-    quad = tuple(_round(part)[:, None, None] for part in boxes.corner)
-    within = inside(tuple(part[:, :, None] for part in boxes.corner), quad)
-    return (within & _may_touch(boxes, often)).any()
+def strange_corners(node: Array, outer: Array, pairs: Pairs) -> Array:
+    """True for corners that do not belong to the other voxel, of voxels that are both outside, (4, p); see Boxes."""
+    own = (node[:, None, pairs.one] == node[None, :, pairs.other]).any(1)
+    surface = outer.max(0) > 0
+    return ~own & surface[pairs.one] & surface[pairs.other]
+
+
+def between_boxes(boxes: Boxes, pairs: Pairs, strange: Array, strangers: Array, landing: Array | None = None) -> Vector:
+    """Forces on the corners of voxels from each other, (4, b).
+
+    strange: see `strange_corners`; strangers: 0 where voxels of different bodies do not count, (); landing: True for
+    voxels of objects whose contact with other objects is known, b.
+    Only pairs are computed of which a corner is within the other's bounds, in some robot of a batch.
+    """
+    nothing = tuple(jnp.zeros_like(part) for part in boxes.corner)
+    if not len(pairs.one):
+        return nothing
+    low, high = bounds(boxes.corner)
+    near = strange
+    for axis, part in enumerate(boxes.corner):
+        corner = part[:, pairs.one]
+        near = near & (corner >= low[axis][pairs.other] - WITHIN) & (corner <= high[axis][pairs.other] + WITHIN)
+    near = near.any((0, *range(2, near.ndim)))
+    count = near.sum()
+    (listed,) = jnp.nonzero(near, size=TOGETHER * -(-len(near) // TOGETHER), fill_value=0)
+    ahead = boxes.surface.ndim - 1
+
+    def some(number: Array, felt: Vector) -> Vector:
+        # Axes: corner of a voxel (4), pair; corners of the other voxel come before all.
+        chosen = jax.lax.dynamic_slice_in_dim(listed, number * TOGETHER, TOGETHER)
+        counts = number * TOGETHER + jnp.arange(TOGETHER) < count
+        one, other = jnp.asarray(pairs.one)[chosen], jnp.asarray(pairs.other)[chosen]
+        corner, drift = (tuple(part[:, one] for part in vector) for vector in (boxes.corner, boxes.drift))
+        quad, quad_speed = (
+            tuple(_round(part[:, other])[:, None] for part in vector) for vector in (boxes.corner, boxes.drift)
+        )
+        often = jnp.where(counts, jnp.asarray(pairs.often, low[0].dtype)[chosen], 0).reshape(-1, *(1,) * ahead)
+        often = jnp.where(often == 1, strangers, often)
+        if landing is not None:
+            known = jnp.asarray(pairs.objects)[chosen].reshape(-1, *(1,) * ahead) & (landing[one] | landing[other])
+            often = jnp.where(known, 0, often)
+        touched = touch(
+            corner,
+            _ends(corner),
+            drift,
+            quad,
+            quad_speed,
+            boxes.outer[:, None, other],
+            strange[:, chosen] & (often > 0),
+        )
+        on_points = times(often, touched.point)
+        on_quads = tuple(_round((often * part).sum(1)) for part in touched.quad)
+        on_points, on_quads = materialize(low[0], (on_points, on_quads))
+        return tuple(
+            _added(_added(total, one, points), other, quads)
+            for total, points, quads in zip(felt, on_points, on_quads, strict=True)
+        )
+
+    return jax.lax.fori_loop(0, -(-count // TOGETHER), some, nothing)
+
+
+def _added(total: Array, place: Array, values: Array) -> Array:
+    """With values of pairs, (4, pairs, ...), at their cells; in the same order in programs of one robot and of many."""
+    if for_cpu():
+        return total.at[:, place].add(values)
+    # Elsewhere additions at places come in any order.
+    chosen = (jnp.arange(total.shape[1])[:, None] == place).astype(values.dtype)
+    return total + jnp.einsum("cp,kp...->kc...", chosen, values, precision="highest")
 
 
 def _round(corners: Array) -> Array:
@@ -195,10 +267,17 @@ CodeAt = Callable[[Array, Array], Array]
 """From numbers of rows and columns of ground to the codes of its cells (vsr.physics.evogym.model.code_at)."""
 
 
-def with_ground(boxes: Boxes, ground: GroundCells, origin: Vector) -> Vector:
-    """Forces on the corners of voxels, (4, b), from cells of ground; origin: cell at which coordinates are 0."""
-    first = corners_in_ground(boxes, partial(code_at, ground), origin)
-    return plus(first, _ground_in_boxes(boxes, partial(code_at, ground), origin))
+def with_ground(boxes: Boxes, owner: np.ndarray, ground: GroundCells, origin: Vector) -> Vector:
+    """Forces on the corners of voxels, (4, b), from cells of ground; origin: cell at which coordinates are 0.
+
+    owner: of every cell (vsr.physics.evogym.model.Joint); what is one with the ground does not touch it.
+    """
+    meets = np.flatnonzero(owner.ravel() >= 0)
+    corner, drift = (tuple(part[:, meets] for part in vector) for vector in (boxes.corner, boxes.drift))
+    some = Boxes(corner, drift, boxes.outer[:, meets], boxes.node[:, meets])
+    felt = corners_in_ground(some, partial(code_at, ground), origin)
+    felt = plus(felt, _ground_in_boxes(some, partial(code_at, ground), origin))
+    return tuple(jnp.zeros_like(whole).at[:, meets].set(part) for whole, part in zip(boxes.corner, felt, strict=True))
 
 
 def corners_in_ground(boxes: Boxes, code_at: CodeAt, origin: Vector) -> Vector:
@@ -289,12 +368,12 @@ def overlapping_pairs(boxes: Boxes, owner: np.ndarray) -> Array:
 
     owner: 0 for the robot's cells, (rows, columns).
     """
-    row, column = (np.ravel(part) for part in np.indices(owner.shape))
+    mine = np.flatnonzero(owner.ravel() == 0)
+    row, column = (np.ravel(part)[mine] for part in np.indices(owner.shape))
     far = (np.abs(row[:, None] - row) > 1) | (np.abs(column[:, None] - column) > 1)
-    mine = (owner == 0).ravel()
-    pairs = jnp.asarray(far & mine[:, None] & mine)
-    low, high = bounds(boxes.corner)
-    near = boxes.surface[:, None] & boxes.surface[None] & pairs.reshape(*pairs.shape, *(1,) * (low[0].ndim - 1))
+    low, high = (tuple(part[mine] for part in vector) for vector in bounds(boxes.corner))
+    surface = boxes.surface[mine]
+    near = surface[:, None] & surface[None] & far.reshape(*far.shape, *(1,) * (low[0].ndim - 1))
     for axis in range(2):
         near &= (low[axis][:, None] <= high[axis][None]) & (high[axis][:, None] >= low[axis][None])
     return near.sum((0, 1))

@@ -14,7 +14,17 @@ from vsr.compute.implementation import KERNELS, Implementation, chosen
 from vsr.compute.vector import rotation_by, turn
 from vsr.environment import Environment
 from vsr.environment.model import as_exact
-from vsr.physics.contract import X_AND_UP, Engine, Hull, OwnBody, RigidParts, SpringEnds, Vertices, VoxelMotion
+from vsr.physics.contract import (
+    X_AND_UP,
+    Engine,
+    Hull,
+    KernelLayout,
+    OwnBody,
+    RigidParts,
+    SpringEnds,
+    Vertices,
+    VoxelMotion,
+)
 from vsr.physics.evogym.assembly import EvogymMaterials, assemble_evogym
 from vsr.physics.evogym.law import SIDE, SUBSTEP
 from vsr.physics.evogym.model import EvogymModel, EvogymObject, EvogymState, Moving, code_at
@@ -29,6 +39,30 @@ from vsr.terrain.blocks import Cells
 INTEGRATOR = "rk4"
 
 
+class EvogymLayout(KernelLayout):
+    """Tables of bodies, which are made once."""
+
+    def prepared(
+        self,
+        model: EvogymModel,
+        environment: Environment,
+        substep: float,
+        implementation: Implementation = "auto",
+    ) -> EvogymModel:
+        if model.ground is None or chosen(implementation, model.present.dtype) not in KERNELS:
+            return model
+        from vsr.physics.evogym.kernel import prepared
+
+        return prepared(model, as_exact(environment, model.present.dtype), rest_state(model))
+
+
+def rest_state(model: EvogymModel) -> EvogymState:
+    """See vsr.physics.contract.Engine.rest_state."""
+    position = jnp.broadcast_to(model.rest_position, (*model.node_mass.shape, 2))
+    still = jnp.zeros_like(position)
+    return EvogymState(position, still, still, jnp.zeros((), bool), tuple(map(_at_start, model.objects)))
+
+
 class EvogymEngine(Engine):
     """Point masses as EvoGym has them, in 2-D. What a body looks like is asked as of our own points."""
 
@@ -36,6 +70,7 @@ class EvogymEngine(Engine):
     fixed_substep = SUBSTEP
     own_contact = True
     scales = ("frequency",)
+    kernel = EvogymLayout()
 
     def assemble(
         self,
@@ -113,12 +148,10 @@ class EvogymEngine(Engine):
         mass: Array | float | None = None,
     ) -> EvogymModel:
         """Stiffness only: damping, friction and mass are constants of the law."""
-        return replace(model, stiffness=frequency**2 * model.stiffness)
+        return replace(model, stiffness=frequency**2 * model.stiffness, tables=None)
 
     def rest_state(self, model: EvogymModel) -> EvogymState:
-        position = jnp.broadcast_to(model.rest_position, (*model.node_mass.shape, 2))
-        still = jnp.zeros_like(position)
-        return EvogymState(position, still, still, jnp.zeros((), bool), tuple(map(_at_start, model.objects)))
+        return rest_state(model)
 
     def turned(
         self, state: EvogymState, pivot: Array, angle: Array | float, plane: tuple[int, int] = X_AND_UP
@@ -163,8 +196,8 @@ class EvogymEngine(Engine):
             return seen
         column, row = (jnp.floor(seen.corner[..., axis] / SIDE) for axis in range(2))
         contact = (code_at(model.ground, row, column) > 0).any(0)
-        cells = Cells(model.ground.code > 0, jnp.asarray(SIDE, model.present.dtype))
-        return seen._replace(contact=contact.astype(model.present.dtype) * model.present, ground=cells)
+        contact = contact.astype(model.present.dtype) * model.present
+        return seen._replace(contact=contact, ground=self.own_ground(model))
 
     def total_mass(self, model: EvogymModel) -> Array:
         return model.node_mass.sum()
@@ -178,9 +211,18 @@ class EvogymEngine(Engine):
 
     def own_bodies(self, model: EvogymModel, state: EvogymState) -> tuple[OwnBody, ...]:
         return tuple(
-            OwnBody(one.name, one.body, EvogymState(now.position, now.velocity, now.drift, state.unstable))
+            OwnBody(one.name, _moving(one), EvogymState(now.position, now.velocity, now.drift, state.unstable))
             for one, now in zip(model.objects, state.objects, strict=True)
         )
+
+    def own_ground(self, model: EvogymModel) -> Cells | None:
+        if model.ground is None:
+            return None
+        solid = model.ground.code > 0
+        for one in model.objects:
+            fixed = [(spot.piece_row, spot.piece_column) for spot in one.spots if spot.fixed]
+            solid = solid.at[tuple(np.array(fixed, int).reshape(-1, 2).T)].set(True)
+        return Cells(solid, jnp.asarray(SIDE, model.present.dtype))
 
     def with_own_bodies(self, state: EvogymState, bodies: tuple[EvogymState, ...]) -> EvogymState:
         return replace(state, objects=tuple(Moving(one.position, one.velocity, one.drift) for one in bodies))
@@ -189,6 +231,14 @@ class EvogymEngine(Engine):
         # Drawn as voxels with all their springs, whoever counts a shared edge.
         parts = super().rigid_parts(model)
         return parts._replace(springs=np.ones((len(parts.slot), 2), bool))
+
+
+def _moving(one: EvogymObject) -> EvogymModel:
+    """The body without its fixed voxels of ground."""
+    fixed = np.zeros(one.body.present.shape[:2], bool)
+    for spot in one.spots:
+        fixed[spot.row, spot.column] = spot.fixed
+    return replace(one.body, present=one.body.present * ~fixed) if fixed.any() else one.body
 
 
 def _at_start(one: EvogymObject) -> Moving:

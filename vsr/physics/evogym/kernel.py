@@ -6,16 +6,19 @@ the functions of plain JAX (vsr.physics.evogym.step). What is rare is computed w
 - Voxels see each other when nodes went so far since they last looked that some could touch.
 - Voxels list the corners that may be in the ground, and the ground's that may be in them; then every lane computes one
   pair of the list, and the next as many until there are no more.
-- Springs are pulled back into their limits when one is beyond.
+- Springs are pulled back into their limits when one is beyond. Rigid voxels that share no node go together, in waves
+  that give what one after the other would.
 """
 
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from vsr.compute.gpu.language import WARP, Table, anyone, kernel_call, load, rank, store
@@ -42,7 +45,8 @@ class Known(NamedTuple):
     """What the kernel reads of a world besides its motion; c cells, n nodes."""
 
     numbers: Any
-    """column and row of the origin, its shift, gravity, a voxel's side, overlapping pairs that are too many, (7,)"""
+    """column and row of the origin, its shift, gravity, a voxel's side, overlapping pairs that are too many, 1 if the
+    first contact is that of the table, (8,)"""
     stiffness: Any
     """(6, c)"""
     goal: Any
@@ -55,6 +59,13 @@ class Known(NamedTuple):
     """(c,)"""
     node: Any
     """of every corner, (4, c)"""
+    movable: Any
+    """see vsr.physics.evogym.step.Turns, (4, c)"""
+    wave: Any
+    """in which rigid voxels are pulled back, (c,)"""
+    first: Any
+    """contact of the table at the corners of voxels, x then y, (8, c); where objects fall straight, then those of
+    their landing and its substep, (17, c)"""
     around: Any
     """cells that have a node as their corner; one too many where there is none, (4, n)"""
     inverse_mass: Any
@@ -110,6 +121,18 @@ class Cells(NamedTuple):
     voxel_side: Any
 
 
+KEPT = ("stiffness", "rigid", "outer", "node", "movable", "first", "around", "inverse_mass")
+"""Of `Known`: what depends on bodies alone, the first contact too where nothing lands later."""
+
+
+def prepared(model: EvogymModel, environment: Environment, start: EvogymState) -> EvogymModel:
+    """The same model with what `advance` would otherwise gather in every call; start: any state of it."""
+    models = (model, *(one.body for one in model.objects))
+    setting = setting_of(models, environment, start, jnp.zeros_like(model.present), ())
+    known, falls = _known(setting), setting.landing is not None
+    return replace(model, tables={name: getattr(known, name) for name in KEPT if not (falls and name == "first")})
+
+
 def advance(
     model: EvogymModel,
     environment: Environment,
@@ -124,7 +147,7 @@ def advance(
     models = (model, *(one.body for one in model.objects))
     setting = setting_of(models, environment, state, control, ())
     motion = together(models, (state, *state.objects), setting.shift, ())
-    known, (rows, columns) = _known(setting), setting.bodies.rigid.shape
+    known, (rows, columns) = _known(setting)._replace(**(model.tables or {})), setting.bodies.rigid.shape
     flat = [jnp.stack([part.reshape(-1) for part in vector]) for vector in motion]
     places, nodes = rows * columns, flat[0].shape[1]
     *after, unstable = kernel_call(
@@ -152,10 +175,18 @@ def _known(setting: Setting) -> Known:
     bodies, ground = setting.bodies, setting.ground
     assert ground is not None
     dtype = bodies.rigid.dtype
-    numbers = (*setting.origin, *setting.shift, setting.environment.gravity, bodies.voxel_side, outer_voxels(bodies))
+    numbers = (
+        *(*setting.origin, *setting.shift, setting.environment.gravity, bodies.voxel_side, outer_voxels(bodies)),
+        setting.beginning,
+    )
 
     def in_a_row(values: Array) -> Array:
         return values.reshape(*values.shape[:-2], -1)
+
+    nothing = jnp.zeros(setting.node.shape, dtype)
+    first = (nothing, nothing) if setting.first is None else setting.first
+    if setting.landing is not None:
+        first = (*first, *setting.landing.force, setting.landing.number[None])
 
     return Known(
         numbers=jnp.stack([jnp.asarray(number, dtype) for number in numbers]),
@@ -165,10 +196,23 @@ def _known(setting: Setting) -> Known:
         outer=in_a_row(bodies.outer).astype(dtype),
         owner=jnp.asarray(bodies.owner.reshape(-1), jnp.int32),
         node=setting.node.astype(jnp.int32),
+        movable=in_a_row(setting.turns.movable).astype(dtype),
+        wave=jnp.asarray(waves(bodies).reshape(-1), jnp.int32),
+        first=jnp.concatenate(first).astype(dtype),
         around=_around(bodies),
         inverse_mass=bodies.inverse_mass.reshape(-1),
         ground=_surroundings(ground),
     )
+
+
+def waves(bodies: Joint) -> np.ndarray:
+    """Of cells: every voxel comes after all that share a node with it and come before it row by row, the highest row
+    first; those of one wave share none."""
+    rows, columns = bodies.owner.shape
+    before = np.zeros(bodies.owner.shape, int)
+    for owner in np.unique(bodies.owner):
+        before[bodies.owner == owner] = np.nonzero(bodies.owner == owner)[1].min()
+    return 2 * np.arange(rows)[::-1, None] + np.arange(columns) - before
 
 
 def _surroundings(ground: GroundCells) -> Array:
@@ -219,13 +263,16 @@ class _Program:
         known = self.known
         self.origin = tuple(known.numbers[axis].astype(jnp.int32) + EDGE for axis in range(2))
         self.height, self.gravity, self.allowed = known.numbers[3], known.numbers[4], known.numbers[6]
+        self.beginning = known.numbers[7] > 0
         self.bodies = Cells(self.of_cells(known.stiffness), load(known.rigid.at[self.cell]), known.numbers[5])
         self.goal, self.outer = self.of_cells(known.goal), self.of_cells(known.outer)
         self.touches = self.exists & (self.outer.max(0) > 0)
         self.edges = edge_bits(self.outer > 0)
         self.present = self.exists & (self.bodies.stiffness[-1] > 0)
-        self.any_rigid = anyone(self.bodies.rigid > 0)
+        self.movable, self.wave = self.of_cells(known.movable), load(known.wave.at[self.cell])
         self.owner, self.corner = load(known.owner.at[self.cell]), self.of_cells(known.node)
+        self.landing = load(known.first.at[16, self.cell]) if known.first.shape[0] > 8 else None
+        self.meets_ground = self.touches & (self.owner >= 0)
         self.around = [load(known.around.at[corner, self.node]) for corner in range(4)]
         self.ready = load(known.inverse_mass.at[self.node])
 
@@ -292,7 +339,7 @@ class _Program:
 
     # A substep
 
-    def substep_of(self, _: Array, now: Now) -> Now:
+    def substep_of(self, number: Array, now: Now) -> Now:
         """Positions are in the scratch table at its start."""
         motion, along = now.motion, springs.between(now.corner)
         slack, way, entered, unstable = jax.lax.cond(
@@ -300,7 +347,7 @@ class _Program:
             lambda: self.look_at_each_other(now),
             lambda: (now.slack, now.way, jnp.int32(0), now.unstable),
         )
-        force = self.contact(now, entered)
+        force = self.contact(now, entered, number)
         rest = springs.relaxed(self.goal, now.length)
 
         def acceleration(pulls: Vector, position: Vector, velocity: Vector) -> Vector:
@@ -310,7 +357,7 @@ class _Program:
             total = jax.lax.cond(
                 anyone(height < 0), lambda: plus(total, floor_force(height, velocity[0])), lambda: total
             )
-            return times(self.ready, total)
+            return total
 
         def later(position: Vector, velocity: Vector) -> Vector:
             along = springs.between(self.corners_at(position))
@@ -320,6 +367,11 @@ class _Program:
         pulls = springs.tensions(self.bodies.stiffness, rest / now.length, along)
         first = acceleration(pulls, motion.position, motion.velocity)
         position, velocity = self.runge_kutta(first, later, motion.position, motion.velocity)
+        # As in plain JAX: what is fixed moves within a substep, and is back at its end.
+        position, velocity = (
+            tuple(jnp.where(self.ready > 0, one, before) for one, before in zip(vector, start, strict=True))
+            for vector, start in ((position, motion.position), (velocity, motion.velocity))
+        )
         position, corner, length = self.within_limits(position)
         moved = minus(position, motion.position)
         way = way + (jnp.abs(moved[0]) + jnp.abs(moved[1]))
@@ -351,10 +403,21 @@ class _Program:
             position = plus(position, times(free, self.on_nodes(by)))
             return position, self.corners_at(position)
 
-        def rigid(position: Vector, corner: Vector) -> tuple[Vector, Vector]:
-            for edges in ((springs.TOP, springs.LEFT), (springs.BOTTOM, springs.RIGHT)):
-                position, corner = shifted(position, springs.beyond_rigid_limits(self.bodies, corner, edges))
-            return position, corner
+        def rigid() -> tuple[Vector, Vector]:
+            mine = self.exists & (self.bodies.rigid > 0)
+
+            def wave(number: Array) -> Array:
+                moved = springs.within_rigid_limits(
+                    self.bodies.voxel_side, self.movable, self.corners(self.shared.position)
+                )
+                for axis, part in enumerate(moved):
+                    for k in range(4):
+                        store(self.shared.position.at[axis, self.corner[k]], part[k], mask=mine & (self.wave == number))
+                return number + 1
+
+            jax.lax.while_loop(lambda number: anyone(mine & (self.wave >= number)), wave, jnp.int32(0))
+            position = tuple(load(self.shared.position.at[axis, self.node]) for axis in range(2))
+            return position, self.corners(self.shared.position)
 
         def measured(position: Vector, corner: Vector) -> tuple[Vector, Vector, Array]:
             return position, corner, springs.length(springs.between(corner))
@@ -365,25 +428,33 @@ class _Program:
             lambda: measured(*shifted(position, springs.beyond_limits(self.bodies, corner))),
             lambda: (position, corner, length),
         )
-        return jax.lax.cond(
-            self.any_rigid, lambda: measured(*rigid(position, corner)), lambda: (position, corner, length)
-        )
+        stretched = anyone(self.exists & springs.any_beyond_rigid_limits(self.bodies, length))
+        return jax.lax.cond(stretched, lambda: measured(*rigid()), lambda: (position, corner, length))
 
     # Contact
 
-    def contact(self, now: Now, entered: Array) -> Vector:
-        """Forces on nodes; entered: how many nodes may be in a voxel that they are no corner of."""
+    def contact(self, now: Now, entered: Array, number: Array) -> Vector:
+        """Forces on nodes; entered: how many nodes may be in a voxel that they are no corner of; number: of the
+        substep. At the beginning contact is that of the table, but for the robot's with itself."""
+        beginning = self.beginning & (number == 0)
+        lands = jnp.zeros(self.cell.shape, bool) if self.landing is None else self.landing == number
         pairs, cell = self.pairs_with_ground(now)
+        pairs = jnp.where(beginning | lands, 0, pairs)
         touching = anyone(pairs != 0)
 
         def forces() -> Vector:
             self.put(self.shared.drift, now.motion.drift)
-            self.put_felt((jnp.zeros(self.outer.shape, self.outer.dtype),) * 2)
+            table = self.of_cells(self.known.first)
+            first = jnp.where(beginning, table[:8], 0)
+            if self.landing is not None:
+                first = first + jnp.where(lands, table[8:16], 0)
+            self.put_felt((first[:4], first[4:]))
             jax.lax.cond(touching, lambda: self.with_ground(pairs, cell), lambda: None)
-            jax.lax.cond(entered > 0, lambda: self.with_each_other(now.corner, entered), lambda: None)
+            jax.lax.cond(entered > 0, lambda: self.with_each_other(now.corner, entered, number), lambda: None)
             return self.at_nodes()
 
-        return jax.lax.cond(touching | (entered > 0), forces, lambda: (jnp.zeros(self.node.shape, jnp.float32),) * 2)
+        some = touching | (entered > 0) | beginning | anyone(lands)
+        return jax.lax.cond(some, forces, lambda: (jnp.zeros(self.node.shape, jnp.float32),) * 2)
 
     def feel_more(self, forces: list[tuple[Any, Array, Vector]], mask: Array) -> None:
         """Add forces at corners of voxels, of which no two are the same; forces: corner, voxel, force."""
@@ -425,7 +496,7 @@ class _Program:
         for place, corner in enumerate(RING):
             in_ground = load(self.shared.code.at[self.corner[corner]]) > 16
             pairs = pairs | jnp.where(in_ground, 1 << (IN_GROUND + place), 0)
-        return jnp.where(self.touches, pairs, 0), cell
+        return jnp.where(self.meets_ground, pairs, 0), cell
 
     def with_ground(self, pairs: Array, cell: Vector) -> None:
         """Forces at the corners of voxels."""
@@ -456,7 +527,7 @@ class _Program:
         jax.lax.while_loop(lambda pairs: anyone(pairs != 0), some, pairs)
 
     def touch(self, count: Array) -> None:
-        """Forces of so many pairs, a lane each."""
+        """Forces of pairs, a lane for each."""
         listed = self.lane < count
         pair = load(self.shared.pairs.at[self.lane], mask=listed)
         bit, edges, turn, voxel = pair & 31, (pair >> 5) & 15, (pair >> 9) & 31, pair >> 14
@@ -532,7 +603,7 @@ class _Program:
         left, unstable = jax.lax.cond(anyone(~(left > 0)), voxels, lambda: (left, jnp.int32(0)))
         return (jnp.min(nearest) - MARGIN, left), jnp.zeros_like(now.way), entered, now.unstable | unstable
 
-    def with_each_other(self, corner: Vector, entered: Array) -> None:
+    def with_each_other(self, corner: Vector, entered: Array, substep: Array) -> None:
         """Forces at the corners of voxels; entered: how many nodes are listed."""
         low, high = contact.bounds(corner)
 
@@ -565,7 +636,7 @@ class _Program:
 
         def some(state: tuple[Array, Array]) -> tuple[Array, Array]:
             number, left, count = jax.lax.while_loop(goes_on, one, (*state, jnp.int32(0)))
-            self.touch_each_other(count)
+            self.touch_each_other(count, substep)
             return number, left
 
         jax.lax.while_loop(
@@ -574,8 +645,8 @@ class _Program:
             (jnp.int32(-1), jnp.zeros(self.cell.shape, bool)),
         )
 
-    def touch_each_other(self, count: Array) -> None:
-        """Forces of so many pairs of corners and voxels, a lane each."""
+    def touch_each_other(self, count: Array, substep: Array) -> None:
+        """Forces of pairs of a corner and a voxel, a lane for each, but those of tables."""
         listed = self.lane < count
         pair = load(self.shared.pairs.at[self.lane], mask=listed)
         corner, voxel, other = pair & 3, (pair >> 2) & 0x3FFF, pair >> 16
@@ -586,7 +657,14 @@ class _Program:
             for node in (of_corner[0], of_corner[1], of_corner[3])
         )
         owner, owner_of_corner = load(self.known.owner.at[voxel]), load(self.known.owner.at[other])
-        often = jnp.where(owner == owner_of_corner, jnp.where(owner == 0, 2.0, 0.0), 1.0)
+        tabled = self.beginning & (substep == 0)
+        if self.landing is not None:
+            lands = (load(self.known.first.at[16, voxel]) == substep) | (
+                load(self.known.first.at[16, other]) == substep
+            )
+            tabled = tabled | (lands & (owner > 0) & (owner_of_corner > 0))
+        strangers = jnp.where(tabled, 0.0, 1.0)
+        often = jnp.where(owner == owner_of_corner, jnp.where(owner == 0, 2.0, 0.0), strangers)
         outer, outer_of_corner = (
             jnp.stack([load(self.known.outer.at[edge, cell]) for edge in range(4)]) for cell in (voxel, other)
         )
@@ -614,7 +692,7 @@ class _Program:
 
 
 def _whole_warps(count: int) -> int:
-    """Lanes for so many entries."""
+    """Lanes for a number of entries."""
     return -(-count // WARP) * WARP
 
 

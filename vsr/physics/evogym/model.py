@@ -7,6 +7,9 @@ Ground is a fixed grid of cells (`GroundCells`): which cell a point is in, and w
 
 The robot and all objects of its world lie side by side in one grid (`joint`), so that one program moves them all. Nodes
 of the bodies follow each other along x, which leaves one empty column of cells between two bodies.
+
+An object may have many pieces, as a heap of blocks or all soft voxels of the ground. They lie in its grid as densely as
+they fit, whatever their places in the world.
 """
 
 from __future__ import annotations
@@ -19,6 +22,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+
+from vsr.physics.evogym.first import Beginning, Spot
 
 EDGES = 4
 """Bottom, right, top, left: bits of a cell's code, the lowest first."""
@@ -33,10 +38,14 @@ class GroundCells:
     """0 for an empty cell, else 16 and a bit for each edge that has no neighbor, (rows, columns)"""
 
     @staticmethod
-    def of(solid: np.ndarray | Array) -> GroundCells:
-        """From True for solid cells, (rows, columns), the lowest first; inside or outside `jit`."""
+    def of(solid: np.ndarray | Array, soft: np.ndarray | Array | bool = False) -> GroundCells:
+        """From True for solid cells, (rows, columns), the lowest first; inside or outside `jit`.
+
+        soft: which of them are voxels of a body, and here only neighbors.
+        """
         solid = jnp.asarray(solid, bool)
-        return GroundCells(jnp.where(solid, 16 + edge_bits(outer_edges(solid)), 0).astype(jnp.int32))
+        fixed = solid & ~jnp.asarray(soft, bool)
+        return GroundCells(jnp.where(fixed, 16 + edge_bits(outer_edges(solid)), 0).astype(jnp.int32))
 
 
 def outer_edges(present: Array) -> Array:
@@ -116,6 +125,10 @@ class EvogymModel:
     """voxels that do not move; None for the environment's line of ground"""
     objects: tuple[EvogymObject, ...] = ()
     """what else is made of voxels in the same world"""
+    beginning: Beginning | None = field(default=None, metadata={"static": True})
+    """where EvoGym's world begins, for its first contact; None for other worlds"""
+    tables: dict[str, Array] | None = None
+    """what the kernel reads of bodies that does not change (vsr.physics.evogym.kernel.prepared)"""
 
     @property
     def dimension(self) -> int:
@@ -126,13 +139,30 @@ class EvogymModel:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class EvogymObject:
-    """A package, a beam or a soft piece of ground: a body that nobody controls."""
+    """A package, a beam, a heap of blocks or what is soft in the ground: a body that nobody controls."""
 
     body: EvogymModel
     start: Array
     """of its grid's lowest left corner, (2,)"""
     name: str = field(metadata={"static": True})
     """by which tasks find it"""
+    spots: tuple[Spot, ...] = field(default=(), metadata={"static": True})
+    """where voxels of several pieces are in its grid; () for one piece, which is the grid"""
+    ground: bool = field(default=False, metadata={"static": True})
+    """whether it is one with the fixed ground, which it does not touch then, nor itself"""
+
+    @property
+    def pieces(self) -> int:
+        """How many there are."""
+        return 1 + max((spot.piece for spot in self.spots), default=0)
+
+    @property
+    def voxel_spots(self) -> tuple[Spot, ...]:
+        """Where voxels may be."""
+        if self.spots:
+            return self.spots
+        rows, columns = self.body.present.shape[:2]
+        return tuple(Spot(row, column, 0, row, column) for row in range(rows) for column in range(columns))
 
 
 @jax.tree_util.register_dataclass
@@ -165,6 +195,10 @@ class EvogymState:
     """as in the model"""
 
 
+GROUND, NOBODY = -1, -2
+"""Owners of cells: soft ground, and none where there is never a voxel."""
+
+
 class Joint(NamedTuple):
     """All bodies of a world; c and n as for models, of the grid that holds them all."""
 
@@ -187,13 +221,15 @@ class Joint(NamedTuple):
     voxel_side: Array
     """()"""
     owner: np.ndarray
-    """whose every cell is: 0 for the robot, then the objects in their order, c"""
+    """whose every cell is: 0 for the robot, then pieces of objects in their order; or GROUND, or NOBODY, c"""
     columns: tuple[int, ...]
     """of cells of every body"""
 
 
-def joint(models: Sequence[EvogymModel], batch: tuple[int, ...]) -> Joint:
-    """The first is the robot; batch: further axes of all arrays."""
+def joint(
+    models: Sequence[EvogymModel], batch: tuple[int, ...], objects: Sequence[EvogymObject] | None = None
+) -> Joint:
+    """The first is the robot; batch: further axes of all arrays; objects: what the others are, if not single pieces."""
 
     def cells(of: Callable[[EvogymModel], Array], before: int) -> Array:
         return beside([of(model) for model in models], before, 1, batch)
@@ -201,10 +237,8 @@ def joint(models: Sequence[EvogymModel], batch: tuple[int, ...]) -> Joint:
     def nodes(of: Callable[[EvogymModel], Array]) -> Array:
         return beside([_with_layers(of(model), layers) for model in models], 1, 0, batch)
 
-    rows = max(model.present.shape[0] for model in models)
     layers = max(model.layer.shape[0] for model in models)
     columns = tuple(model.present.shape[1] for model in models)
-    owner = np.concatenate([np.full((rows, width + 1), number) for number, width in enumerate(columns)], 1)[:, :-1]
     layer = cells(lambda model: _with_layers(model.layer, layers), 2)
     # Corners of empty cells see the first layer, those between bodies too.
     nowhere = layer.sum(0) == 0
@@ -219,9 +253,25 @@ def joint(models: Sequence[EvogymModel], batch: tuple[int, ...]) -> Joint:
         rigid=cells(lambda model: model.rigid, 0),
         outer=cells(lambda model: model.outer, 1),
         voxel_side=models[0].voxel_side,
-        owner=owner,
+        owner=_owners(models, objects or [EvogymObject(model, model.rest_position, "") for model in models[1:]]),
         columns=columns,
     )
+
+
+def _owners(models: Sequence[EvogymModel], objects: Sequence[EvogymObject]) -> np.ndarray:
+    """See Joint."""
+    rows = max(model.present.shape[0] for model in models)
+    width = sum(model.present.shape[1] + 1 for model in models) - 1
+    owner = np.full((rows, width), NOBODY)
+    high, first = models[0].present.shape[:2]
+    owner[:high, :first] = 0
+    number = 1
+    for one in objects:
+        for spot in one.voxel_spots:
+            owner[spot.row, first + 1 + spot.column] = GROUND if one.ground else number + spot.piece
+        first += 1 + one.body.present.shape[1]
+        number += one.pieces
+    return owner
 
 
 def beside(parts: Sequence[Array], before: int, gap: int, batch: tuple[int, ...]) -> Array:

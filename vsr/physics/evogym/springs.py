@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.compute.vector import Vector, times
+from vsr.compute.vector import Vector, minus, plus, times
 from vsr.physics.evogym.law import (
     LARGEST_TARGET,
     LONGEST,
@@ -144,14 +144,22 @@ def any_beyond_limits(bodies: Bodies, present_length: Array) -> Array:
     return beyond[0] | beyond[1]
 
 
-def beyond_rigid_limits(bodies: Bodies, corner: Vector, edges: tuple[int, int]) -> Vector:
-    """The same for two edges of every rigid voxel."""
-    along = between(corner)
-    pulls = _pulled_back(
-        along, lengths_at_rest(bodies, along[0].ndim), RIGID_SHORTEST, RIGID_LONGEST, RIGID_PULLED_BACK
-    )
-    chosen = jnp.stack([bodies.rigid if edge in edges else jnp.zeros_like(bodies.rigid) for edge in range(6)])
-    return on_corners(tuple(part * chosen for part in pulls))
+def within_rigid_limits(side: Array, movable: Array, corner: Vector) -> Vector:
+    """Corners of rigid voxels after their edges were pulled back into their limits one after the other: top, right,
+    bottom, left; (4, ...). side: length of edges at rest; movable: 1 for corners that give way, (4, ...)."""
+    now = [tuple(part[number] for part in corner) for number in range(4)]
+    for edge in (TOP, RIGHT, BOTTOM, LEFT):
+        a, b = ENDS[edge]
+        pull = _pulled_back(minus(now[b], now[a]), side, RIGID_SHORTEST, RIGID_LONGEST, RIGID_PULLED_BACK)
+        now[a], now[b] = plus(now[a], times(movable[a], pull)), minus(now[b], times(movable[b], pull))
+    return tuple(jnp.stack(list(parts)) for parts in zip(*now, strict=True))
+
+
+def any_beyond_rigid_limits(bodies: Bodies, present_length: Array) -> Array:
+    """Whether an edge of a rigid voxel is beyond its limits, c."""
+    edges, side = present_length[:4], bodies.voxel_side
+    beyond = (edges.min(0) < RIGID_SHORTEST * side) | (edges.max(0) > RIGID_LONGEST * side)
+    return beyond & (bodies.rigid > 0)
 
 
 def _pulled_back(along: Vector, rest: Array, shortest: float, longest: float, share: float) -> Vector:

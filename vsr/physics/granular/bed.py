@@ -129,7 +129,7 @@ def sand_bed(sand: Sand, dimension: int, gravity: float, voxel_side: float, dtyp
         )
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=128)
 def _settled(described: str, dimension: int, gravity: float, dtype: str) -> dict[str, np.ndarray]:
     """What differs between the bed at rest and grains just thrown in, by the names of GrainState."""
     path, sand = _kept_at(described, dimension, gravity, dtype), Sand.model_validate_json(described)
@@ -220,6 +220,9 @@ def _loose(sand: Sand, dimension: int, dtype: Any) -> Grains:
     random = np.random.default_rng(sand.seed)
     count = sand.count(dimension)
     radius = sand.radius * random.uniform(1 - sand.spread, 1 + sand.spread, count) if sand.spread else sand.radius
+    if sand.bed:
+        random = np.random.default_rng((sand.seed, sand.bed))
+        radius = random.permutation(radius) if sand.spread else radius
     across, high = _thrown(sand, dimension)
     place = np.stack(np.unravel_index(np.arange(count), (high, *across)), 1)[:, ::-1]
     box = _box(sand, dimension, across, high)

@@ -7,8 +7,10 @@ follow. Corners are numbered by their bits (vsr.robot.corners).
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Protocol
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -24,6 +26,7 @@ from vsr.physics.telemetry import EXPLOSION_SPEED, Telemetry, failure_of, fastes
 from vsr.robot.corners import corner_steps
 
 
+@partial(jax.jit, static_argnames="dimension")
 def corners_of_nodes(nodes: Array, layer: Array, dimension: int) -> Array:
     """Each voxel's view of its corners, (layers, n, ...) -> (corners, c, ...); layer: see PointModel."""
 
@@ -41,6 +44,7 @@ def corners_of_nodes(nodes: Array, layer: Array, dimension: int) -> Array:
     return sum(of_layer(nodes[i]) * layer[i] for i in range(nodes.shape[0]))  # pyright: ignore[reportReturnType]
 
 
+@partial(jax.jit, static_argnames="dimension")
 def nodes_of_corners(corners: Array, layer: Array, dimension: int) -> Array:
     """Values of corners added up at their nodes, (corners, c, ...) -> (layers, n, ...)."""
 

@@ -1,14 +1,16 @@
 """Shapes, motions and telemetry read off a state of square masses. One robot; use `vmap` for many.
 
 Values go between clusters (on lattice vertices) and masses (in voxel corners) by slicing and joining only; there every
-array may have further axes at the end.
+array may have further axes at the end. These functions are jitted: a program calls each many times and traces it once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 
@@ -18,18 +20,21 @@ from vsr.physics.squares.model import CORNER_CELLS, CORNER_SIGNS, SquareModel, S
 from vsr.physics.telemetry import EXPLOSION_SPEED, Telemetry, failure_of, fastest_speed
 
 
+@jax.jit
 def corners_of_vertices(vertices: Array) -> Array:
     """Each voxel's view of the vertices, (rows+1, columns+1, ...) -> (4, rows, columns, ...)."""
     rows, columns = vertices.shape[0] - 1, vertices.shape[1] - 1
     return jnp.stack([vertices[r : r + rows, c : c + columns] for r, c in CORNER_CELLS])
 
 
+@jax.jit
 def vertices_of_corners(corners: Array) -> Array:
     """Each vertex's view of the voxels around it, (4, rows, columns, ...) -> (4, rows+1, columns+1, ...)."""
     rest = ((0, 0),) * (corners.ndim - 3)
     return jnp.stack([jnp.pad(corners[k], ((r, 1 - r), (c, 1 - c), *rest)) for k, (r, c) in enumerate(CORNER_CELLS)])
 
 
+@jax.jit
 def masses_of_clusters(clusters: Array, in_second_layer: Array) -> Array:
     """Give every mass its cluster's value, (layers, rows+1, columns+1, ...) -> (4, rows, columns, ...)."""
     first = corners_of_vertices(clusters[0])
@@ -38,6 +43,7 @@ def masses_of_clusters(clusters: Array, in_second_layer: Array) -> Array:
     return jnp.where(in_second_layer > 0, corners_of_vertices(clusters[1]), first)
 
 
+@partial(jax.jit, static_argnames="layers")
 def clusters_of_masses(masses: Array, in_second_layer: Array, layers: int) -> Array:
     """Add up the masses' values, (4, rows, columns, ...) -> (layers, rows+1, columns+1, ...)."""
 

@@ -62,10 +62,13 @@ class Seen(NamedTuple):
     """the package or beam; None if there is none"""
     unstable: Array
     """whether the robot overlapped itself more than EvoGym allows, ()"""
+    terrain: Part | None = None
+    """ground that moves; None if nothing does, or nobody looks"""
 
 
-def seen(world: WorldModel, state: WorldState, name: str | None) -> Seen:
-    """A world in EvoGym's units; name: of the object that is carried, pushed or caught."""
+def seen(world: WorldModel, state: WorldState, name: str | None, terrain: tuple[str, ...] = ()) -> Seen:
+    """A world in EvoGym's units; name: of the object that is carried, pushed or caught; terrain: of what else counts as
+    ground."""
     model, robot = world.robots[0], state.robots[0]
     engine = engine_of(model)
     length = VOXEL / model.voxel_side
@@ -73,7 +76,14 @@ def seen(world: WorldModel, state: WorldState, name: str | None) -> Seen:
     found = engine.vertices(model, robot)
     mine = part_of(found.position * length, found.velocity * speed, found.exists)
     unstable = getattr(robot, "unstable", jnp.zeros((), bool))
-    return Seen(mine, None if name is None else _object(world, state, name, length, speed), unstable)
+    carried = None if name is None else _object(world, state, name, length, speed)
+    moving = [_object(world, state, other, length, speed) for other in terrain]
+    return Seen(mine, carried, unstable, _as_one(moving) if moving else None)
+
+
+def _as_one(parts: list[Part]) -> Part:
+    point, exists = (jnp.concatenate([getattr(part, name) for part in parts]) for name in ("point", "exists"))
+    return part_of(point, jnp.zeros_like(point), exists)
 
 
 def _object(world: WorldModel, state: WorldState, name: str, length: Array, speed: Array) -> Part:

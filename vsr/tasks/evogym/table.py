@@ -1,10 +1,7 @@
-"""EvoGym's tasks: 27 rows. Names, grounds, starts, rewards, ends and observations as its version 2 has them.
+"""EvoGym's 32 tasks, a row each. Names, grounds, starts, rewards, ends and observations as its version 2 has them.
 
-Of its 32 tasks five are left out: BridgeWalker-v0, CaveCrawler-v0 and Climber-v1 need soft ground, Climber-v2 a winding
-channel, Traverser-v0 a heap of 27 blocks.
-
-Grounds are in voxels: columns written as "1x20 2x9" (height 1 over 20 columns, then 2 over 9), and blocks that hang in
-the air.
+Grounds are in voxels: columns written as "1x20 2x9" (height 1 over 20 columns, then 2 over 9), rectangles of fixed and
+of soft voxels that are one with them, and blocks that hang in the air.
 """
 
 from __future__ import annotations
@@ -58,9 +55,15 @@ def solid_cells(heights: np.ndarray, blocks: tuple[Block, ...] = ()) -> np.ndarr
     columns = max([len(heights), *(block.x + block.width for block in blocks)])
     solid = np.zeros((rows, columns), bool)
     solid[:, : len(heights)] = np.arange(rows)[:, None] < heights
+    return with_blocks(solid, blocks)
+
+
+def with_blocks(cells: np.ndarray, blocks: tuple[Block, ...], value: bool = True) -> np.ndarray:
+    """Cells with those of rectangles set."""
+    cells = cells.copy()
     for block in blocks:
-        solid[block.y : block.y + block.height, block.x : block.x + block.width] = True
-    return solid
+        cells[block.y : block.y + block.height, block.x : block.x + block.width] = value
+    return cells
 
 
 def corner_points(solid: np.ndarray) -> np.ndarray:
@@ -97,8 +100,8 @@ class Row:
     name: str
     about: str
     difficulty: Literal["easy", "medium", "hard"]
-    tier: Literal["A", "B", "C"]
-    """what it needs: ground; a free object; hanging blocks"""
+    tier: Literal["A", "B", "C", "D", "E"]
+    """what it needs: ground; a free object; hanging blocks; soft ground; overhanging walls or a heap of blocks"""
     steps: int
     """of the environment until time is up"""
     start: tuple[int, int]
@@ -114,6 +117,12 @@ class Row:
     """what is carried, pushed, thrown or caught"""
     blocks: tuple[Block, ...] = ()
     """that hang in the air and do not move"""
+    walls: tuple[Block, ...] = ()
+    """fixed, and one with the columns of ground"""
+    soft: tuple[Block, ...] = ()
+    """soft voxels of the ground, in place of fixed ones"""
+    heap: tuple[Block, ...] = ()
+    """free rigid blocks, which count as ground in what a robot sees"""
     shift: Shift | None = None
     goals: tuple[int, int, int] | None = None
     """places to go to, drawn from the first up to but not including the second until their way exceeds the third"""
@@ -121,6 +130,22 @@ class Row:
     """ground for our physics, where it is simpler: platforms as columns"""
     bound: float | None = None
     """best possible score of a full 5x5 body, where it is known"""
+
+    @property
+    def ground_cells(self) -> tuple[np.ndarray, np.ndarray]:
+        """True for voxels of the ground without blocks in the air, and for its soft ones, (rows, columns)."""
+        solid = solid_cells(heights_of(self.ground), (*self.walls, *self.soft))
+        return solid, with_blocks(np.zeros_like(solid), self.soft)
+
+
+def squares(size: int, y: int, *places: int) -> tuple[Block, ...]:
+    """Blocks of one size side by side: their left columns."""
+    return tuple(Block(x, y, size, size) for x in places)
+
+
+def upright(x: int, *runs: tuple[int, int]) -> tuple[Block, ...]:
+    """Blocks one voxel wide, one above the other: their lowest rows and heights."""
+    return tuple(Block(x, y, 1, height) for y, height in runs)
 
 
 FALLEN_OVER = End(turned_over(), -3.0)
@@ -135,6 +160,17 @@ WALKING = (
         *("easy", "A", 500, (1, 1), "1x100", ("V", "R"), (gain(),)),
         ends=(End(beyond(99), 1.0),),
         bound=10.55,
+    ),
+    Row(
+        "BridgeWalker-v0",
+        "Walk over a soft bridge between posts.",
+        *("easy", "D", 500, (2, 5), "5 1x4 5 1x4 5 1x7 5 1x10 5 1x16 5 1x11 5x2", ("V", "O", "R"), (gain(),)),
+        ends=(End(beyond(60), 1.0),),
+        soft=(
+            *(Block(1, 3, 4, 2), Block(6, 3, 4, 2), Block(11, 3, 7, 2), Block(19, 3, 10, 2)),
+            *(Block(30, 3, 16, 2), Block(47, 3, 11, 2)),
+        ),
+        bound=6.55,
     ),
     Row(
         "BidirectionalWalker-v0",
@@ -203,6 +239,39 @@ WALKING = (
         columns_instead="6x20 0 8x10 0x2 9x10 0x3 7x10 0 6x10 0x3 7x10 0 4x10",
     ),
     Row(
+        "CaveCrawler-v0",
+        "Crawl through a cave whose ceiling is soft and hangs low.",
+        *("medium", "D", 1000, (1, 2), "1x69 10", ("V", "R", "F5", "C5"), (gain(),)),
+        ends=(End(beyond(69), 1.0),),
+        walls=(
+            *(Block(20, 7, 1, 7), Block(21, 7, 1, 1), Block(34, 7, 35, 1)),
+            *(Block(58, 6, 3, 1), Block(59, 5, 2, 1), Block(59, 4, 1, 1)),
+        ),
+        soft=(
+            *(Block(46, 1, 5, 1), Block(21, 6, 14, 1), Block(23, 5, 10, 1), Block(25, 4, 6, 1)),
+            *(Block(39, 6, 15, 1), Block(42, 5, 10, 1)),
+        ),
+        bound=7.55,
+    ),
+    Row(
+        "Traverser-v0",
+        "Cross a pit full of loose blocks.",
+        *("hard", "E", 600, (1, 9), "0x60", ("V", "O", "R", "F5"), (gain(),)),
+        ends=(End(beyond(59), 2.0),),
+        walls=(
+            *(Block(0, 8, 20, 1), Block(19, 0, 1, 8), Block(20, 0, 30, 1), Block(49, 1, 1, 6)),
+            Block(50, 6, 10, 1),
+        ),
+        heap=(
+            *(*squares(3, 1, 20, 24), *squares(2, 1, 27), *squares(3, 1, 31, 34), *squares(2, 1, 38)),
+            *(*squares(3, 1, 41, 45), *squares(3, 4, 21), *squares(2, 4, 24), *squares(1, 4, 26), *squares(2, 4, 29)),
+            *(*squares(3, 4, 31), *squares(2, 4, 34, 36), *squares(3, 4, 40), *squares(2, 4, 43), *squares(3, 4, 46)),
+            *squares(2, 7, *range(20, 45, 3)),
+        ),
+        columns_instead="9x20 1x29 7x11",
+        bound=7.55,
+    ),
+    Row(
         "Climber-v0",
         "Climb up between two walls.",
         *("medium", "A", 400, (1, 1), "90 1x5 90", ("V", "R"), (gain(axis="up"),)),
@@ -210,6 +279,29 @@ WALKING = (
         blocks=(Block(1, 89, 5, 1),),
         columns_instead="90 1x5 90",
         bound=9.25,
+    ),
+    Row(
+        "Climber-v1",
+        "Climb up between two walls that are soft here and there.",
+        *("medium", "D", 600, (1, 1), "70 1x5 70", ("V", "R"), (gain(axis="up"),)),
+        ends=(End(beyond(65, axis="up"), 1.0),),
+        walls=(Block(1, 69, 5, 1),),
+        soft=(
+            *upright(0, (11, 2), (21, 2), (27, 2), (31, 2), (35, 1), (39, 3), (45, 2), (51, 3), (60, 5)),
+            *upright(6, (8, 1), (15, 3), (23, 2), (28, 2), (35, 3), (45, 2), (51, 3), (56, 4)),
+        ),
+        bound=7.15,
+    ),
+    Row(
+        "Climber-v2",
+        "Climb up a winding channel.",
+        *("hard", "E", 1000, (1, 1), "24 1x5 20", ("V", "O", "R", "C3"), (gain(axis="up"), gain(0.2))),
+        walls=(
+            *(*upright(1, (23, 8)), *upright(2, (30, 5)), *upright(3, (34, 4)), *upright(4, (37, 2))),
+            *(*upright(5, (38, 2)), *upright(6, (39, 2)), *upright(7, (40, 2)), Block(8, 41, 19, 1)),
+            *(*upright(7, (19, 9)), *upright(8, (27, 6)), *upright(9, (32, 2)), *upright(10, (33, 2))),
+            *(*upright(11, (34, 1)), Block(11, 35, 15, 1), *upright(26, (35, 6))),
+        ),
     ),
 )
 

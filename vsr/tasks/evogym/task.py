@@ -5,6 +5,7 @@ Observations are EvoGym's V, O, R, F and C, padded to the points of the robot's 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
@@ -15,7 +16,7 @@ from jax import Array
 from pydantic import Field, create_model
 
 from vsr.physics.engine import ENGINES, engine_of
-from vsr.robot import EngineName
+from vsr.robot import EngineName, Material
 from vsr.spec import Seconds
 from vsr.tasks.base import Overrides, Task
 from vsr.tasks.evogym import furnishing
@@ -67,6 +68,12 @@ class NamedTask(Task):
     """what is measured"""
 
     own_measures: ClassVar = {"score": score}
+
+    def issues(self, engine: EngineName, dimension: int, materials: Sequence[Material]) -> list[tuple[str, str]]:
+        needs = furnishing.only_evogym(self.row)
+        if needs is None or ENGINES[engine].own_contact:
+            return []
+        return [("type", f"{self.row.name} has {needs}, which only `engine: evogym` knows; the robot's is {engine}")]
 
     def overrides(self, engine: EngineName, voxel_side: float, dimension: int) -> Overrides:
         inside = ENGINES[engine].own_contact
@@ -140,7 +147,9 @@ class NamedTask(Task):
         return pieces(self.row.sees, now, account.first, account.first_object, account.goals, _corners(self.row.name))
 
     def _seen(self, world: WorldModel, state: WorldState) -> Seen:
-        return seen(world, state, None if self.row.object is None else self.row.object.name)
+        inside = engine_of(world.robots[0]).own_contact
+        terrain = furnishing.moving_terrain(self.row, inside)
+        return seen(world, state, None if self.row.object is None else self.row.object.name, terrain)
 
     def _step(self, account: Account, before: Seen, after: Seen) -> Step:
         turn = orientation(account.first, before.robot), orientation(account.first, after.robot)
@@ -174,11 +183,10 @@ def drawn_goals(key: Array, row: Row, dtype: jnp.dtype) -> Goals:
 def after_step(goals: Goals, x: Array) -> Goals:
     """Goals that the robot is near enough to are reached, one after the other."""
 
-    def near(reached: Array) -> Array:
-        goal = goals.place[jnp.minimum(reached, MOST_GOALS - 1)]
-        return (reached < goals.count) & (jnp.abs(goal - x) < NEAR_ENOUGH * VOXEL)
-
-    reached = jax.lax.while_loop(near, lambda reached: reached + 1, goals.reached)
+    number = jnp.arange(MOST_GOALS)
+    far = jnp.abs(goals.place - x) >= NEAR_ENOUGH * VOXEL
+    reached = jnp.where((number >= goals.reached) & far, number, MOST_GOALS).min()
+    reached = jnp.maximum(jnp.minimum(reached, goals.count), goals.reached).astype(goals.reached.dtype)
     return goals._replace(reached=reached, observed=goals.reached)
 
 
@@ -208,9 +216,9 @@ _CORNERS: dict[str, np.ndarray] = {}
 
 
 def _corners(name: str) -> np.ndarray:
-    """Corners of the ground's voxels of a task."""
+    """Corners of the ground's voxels of a task that never move."""
     if name not in _CORNERS:
-        _CORNERS[name] = corner_points(furnishing.solid_of(ROWS[name]))
+        _CORNERS[name] = corner_points(furnishing.still_cells(ROWS[name]))
     return _CORNERS[name]
 
 
@@ -230,6 +238,8 @@ EVOGYM_TASKS: dict[str, type[NamedTask]] = {name: _task(row) for name, row in RO
 
 SIGHT = 5
 """Farther than this up or down nothing is seen [voxels]."""
+ON_BORDER = 1e-5
+"""How near to the border of a column counts as on it [voxels]: float32 far from the origin resolves no less."""
 
 
 def pieces(
@@ -253,7 +263,7 @@ def _piece(
         return relative_positions(robot)
     if name[0] in "FC" and name[1:].isdigit():
         reach = int(name[1:])
-        values = floor(robot, corners, reach) if name[0] == "F" else ceiling(robot, corners, reach)
+        values = (floor if name[0] == "F" else ceiling)(robot, corners, reach, now.terrain)
     elif name == "V":
         values = robot.velocity
     elif name == "O":
@@ -280,21 +290,35 @@ def relative_positions(part: Part) -> tuple[Array, Array]:
     return relative(part).T.reshape(-1), jnp.tile(part.exists, dimension)
 
 
-def floor(part: Part, corners: np.ndarray, reach: int) -> Array:
+def floor(part: Part, corners: np.ndarray, reach: int, moving: Part | None = None) -> Array:
     """F: how far below the center the ground is, in 2 reach + 1 columns of a voxel's width around it, (columns,).
 
-    Only corners of the ground's voxels are seen, and no farther than five voxels. corners: (rows, columns).
+    Only corners of the ground's voxels are seen, and no farther than five voxels. corners: (rows, columns); moving:
+    corners that leave the lattice.
     """
     rows, below = _columns(part, corners, reach)
     high = jnp.where(below & (rows < part.up / VOXEL), rows, -jnp.inf).max(0)
+    if moving is not None:
+        up, below = _moving_columns(part, moving, reach)
+        high = jnp.maximum(high, jnp.where(below & (up < part.up / VOXEL), up, -jnp.inf).max(0))
     return VOXEL * jnp.clip(part.up / VOXEL - high, 0, SIGHT)
 
 
-def ceiling(part: Part, corners: np.ndarray, reach: int) -> Array:
+def ceiling(part: Part, corners: np.ndarray, reach: int, moving: Part | None = None) -> Array:
     """C: the same upwards."""
     rows, above = _columns(part, corners, reach)
     low = jnp.where(above & (rows > part.up / VOXEL), rows, jnp.inf).min(0)
+    if moving is not None:
+        up, above = _moving_columns(part, moving, reach)
+        low = jnp.minimum(low, jnp.where(above & (up > part.up / VOXEL), up, jnp.inf).min(0))
     return VOXEL * jnp.clip(low - part.up / VOXEL, 0, SIGHT)
+
+
+def _moving_columns(part: Part, moving: Part, reach: int) -> tuple[Array, Array]:
+    """As `_columns`, of points: their heights, (p, 1), and which are in every column, (p, columns)."""
+    place = part.x / VOXEL + jnp.arange(-reach, reach + 1)
+    x, up = moving.point[:, :1] / VOXEL, moving.point[:, -1:] / VOXEL
+    return up, moving.exists[:, None] & (jnp.abs(x - place) < 0.5 - ON_BORDER)
 
 
 def _columns(part: Part, corners: np.ndarray, reach: int) -> tuple[Array, Array]:
@@ -302,6 +326,7 @@ def _columns(part: Part, corners: np.ndarray, reach: int) -> tuple[Array, Array]
     rows, width = corners.shape
     place = part.x / VOXEL + jnp.arange(-reach, reach + 1)
     nearest = jnp.where(jnp.isfinite(place), jnp.round(place), -1)
-    inside = (nearest >= 0) & (nearest < width)
+    # A corner exactly between two columns is in neither, as at the start of some tasks.
+    inside = (nearest >= 0) & (nearest < width) & (jnp.abs(place - nearest) < 0.5 - ON_BORDER)
     number = jnp.where(inside, nearest, 0).astype(jnp.int32)
     return jnp.arange(rows, dtype=place.dtype)[:, None], jnp.asarray(corners)[:, number] & inside

@@ -193,33 +193,24 @@ def hull_area(points: Array, exists: Array) -> Array:
     # What does not exist lies upon a point that does, and changes nothing.
     first = points[jnp.argmax(exists)]
     points = jnp.where(exists[:, None], points, first)
-    order = jnp.lexsort((points[:, 1], points[:, 0]))
-    lower, upper = _chain(points[order]), _chain(points[order[::-1]])
-    return 0.5 * (lower + upper)
+    points = points[jnp.lexsort((points[:, 1], points[:, 0]))]
+    return 0.5 * (_chain(points) + _chain(-points[::-1]))
 
 
 def _chain(points: Array) -> Array:
-    """Twice the signed area between the origin and the hull's lower side, for points sorted by x; or its upper side."""
-    count = points.shape[0]
+    """Twice the signed area between the origin and the hull's lower side; points: sorted by x, then y, (p, 2).
 
-    def add(number: int, now: tuple[Array, Array]) -> tuple[Array, Array]:
-        point = points[number]
-
-        def turns_right(now: tuple[Array, Array]) -> Array:
-            stack, size = now
-            return (size >= 2) & (_turn(stack[size - 2], stack[size - 1], point) <= 0)
-
-        stack, size = jax.lax.while_loop(turns_right, lambda now: (now[0], now[1] - 1), now)
-        return stack.at[size].set(point), size + 1
-
-    start = jnp.zeros_like(points), jnp.zeros((), jnp.int32)
-    stack, size = jax.lax.fori_loop(0, count, add, start)
-    following = jnp.roll(stack, -1, 0)
-    inside = jnp.arange(count) < size - 1
-    cross = stack[:, 0] * following[:, 1] - stack[:, 1] * following[:, 0]
-    return jnp.where(inside, cross, 0).sum()
-
-
-def _turn(a: Array, b: Array, c: Array) -> Array:
-    """Positive if the way from a over b to c turns left."""
-    return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
+    A point is a corner if every line to it from the left is less steep than every line from it to the right. No loop:
+    on a GPU each turn of one would be a launch.
+    """
+    x, y = points.T
+    place = jnp.arange(len(x))
+    right = x[None] - x[:, None]
+    slope = jnp.where(right > 0, (y[None] - y[:, None]) / jnp.where(right > 0, right, 1), jnp.inf)
+    ahead = place[:, None] < place[None]
+    steepest = jnp.where(ahead, slope, -jnp.inf).max(0)
+    flattest = jnp.where(ahead, slope, jnp.inf).min(1)
+    corner = (steepest < flattest) | (place == len(x) - 1)
+    last = jax.lax.cummax(jnp.where(corner, place, 0))
+    before = jnp.concatenate([place[:1], last[:-1]])
+    return jnp.where(corner, x[before] * y - y[before] * x, 0).sum()
