@@ -340,6 +340,110 @@ def test_bodies_of_other_materials_or_joints_are_refused(env):
         env.params_of(body_of_kinds(BODIES[0], "evogym"))
 
 
+# copies that differ
+
+INTERVALS = {"friction": (0.25, 1.0), "mass": (0.5, 2.0), "stiffness": (0.25, 1.0), "gravity": (0.5, 2.0)}
+
+
+def walked(env, params, actions, key=KEY):
+    """Observations and rewards under actions, one after the other."""
+    seen, state = env.reset(key, params)
+    rows = [(np.asarray(seen), 0.0)]
+    for number, action in enumerate(actions):
+        seen, state, reward, *_ = env.step(jax.random.fold_in(key, number), state, action, params)
+        rows.append((np.asarray(seen), float(reward)))
+    return [np.array(part) for part in zip(*rows, strict=True)]
+
+
+@pytest.fixture(scope="module")
+def loose() -> Environment:
+    """Two voxels of squares whose parameters may differ."""
+    randomize = {**INTERVALS, "delay": (0, 3), "action_noise": (0.0, 0.5), "observation_noise": (0.0, 0.5)}
+    body = vsr.Body(shape=["aa"])
+    return vsr.make("locomotion", body=body, physics={"substeps": 20}, randomize=randomize, duration=0.5)
+
+
+@pytest.fixture(scope="module")
+def actions(loose):
+    return jax.vmap(loose.action_space().sample)(jax.random.split(KEY, 6))
+
+
+def test_a_varied_copy_is_one_made_of_other_materials(loose, actions):
+    params = loose.varied(loose.default_params, friction=0.25, mass=2.0, stiffness=0.5, gravity=1.5)
+    material = vsr.Material(friction=25.0, mass=2.0, spring_frequency=4.0)
+    other = vsr.make(
+        "locomotion",
+        body=vsr.Body(shape=["aa"], materials={"a": material}),
+        physics={"substeps": 20},
+        world={"gravity": 1.5 * vsr.World().gravity},
+        duration=0.5,
+    )
+    (seen, reward), (wanted, others) = walked(loose, params, actions), walked(other, other.default_params, actions)
+    np.testing.assert_allclose(seen, wanted, atol=2e-4)
+    np.testing.assert_allclose(reward, others, atol=2e-5)
+    plain = walked(loose, loose.default_params, actions)[0]
+    assert np.abs(plain - seen).max() > 0.01
+    with pytest.raises(ValueError, match="these params are varied already"):
+        loose.varied(params, mass=1.0)
+
+
+def test_delayed_actions_come_later(loose, actions):
+    late = walked(loose, loose.varied(loose.default_params, delay=2), actions)[0]
+    nothing = jnp.zeros_like(actions[:2])
+    wanted = walked(loose, loose.default_params, jnp.concatenate([nothing, actions[:-2]]))[0]
+    np.testing.assert_allclose(late, wanted, atol=1e-4)
+    at_once = walked(loose, loose.varied(loose.default_params, delay=0), actions)[0]
+    np.testing.assert_allclose(at_once, walked(loose, loose.default_params, actions)[0], atol=1e-4)
+    assert np.abs(at_once - late).max() > 0.1
+
+
+def test_noise_is_drawn_from_the_key_of_the_step(loose, actions):
+    exact = walked(loose, loose.default_params, actions)
+    noisy = walked(loose, loose.varied(loose.default_params, observation_noise=0.1), actions)
+    np.testing.assert_array_equal(noisy[1], exact[1])  # what happens is the same
+    off = noisy[0] - exact[0]
+    assert 0.07 < off.std() < 0.13
+    assert len(np.unique(off)) > 0.9 * off.size
+    again = walked(loose, loose.varied(loose.default_params, observation_noise=0.1), actions)
+    np.testing.assert_array_equal(again[0], noisy[0])
+    shaken = walked(loose, loose.varied(loose.default_params, action_noise=0.5), actions)
+    assert np.abs(shaken[0] - exact[0]).max() > 0.01
+
+
+def test_copies_draw_from_their_intervals(loose):
+    keys = jax.random.split(KEY, 64)
+    drawn = jax.vmap(lambda key: loose.randomization.draw(key, loose.dtype))(keys)
+    for name, (low, high) in loose.randomization.given.items():
+        values = np.asarray(drawn[name])
+        assert low <= values.min() < low + 0.1 * (high - low) + 1e-6, name
+        assert high >= values.max() > high - 0.1 * (high - low) - 1e-6, name
+    assert set(np.asarray(drawn["delay"]).tolist()) == {0, 1, 2, 3}
+    params = jax.vmap(loose.randomized, (0, None))(keys[:2], loose.default_params)
+    assert params.model.mass.shape == (2, *loose.default_params.model.mass.shape)
+    ratio = np.asarray(params.model.mass / loose.default_params.model.mass)
+    np.testing.assert_allclose(ratio[:, 0, 0], params.drawn["mass"], rtol=1e-6)
+
+
+def test_every_reset_of_gymnasium_draws(gymnasium):
+    env = gymnasium.make("vsr/locomotion", body=("aa",), duration=0.5, randomize={"friction": (0.1, 1.0)}).unwrapped
+    drawn = []
+    for seed in (1, None, 1):
+        env.reset(seed=seed)
+        drawn.append(float(env.params.drawn["friction"]))
+    assert drawn[0] == drawn[2] != drawn[1]
+
+
+def test_what_cannot_vary_is_refused(env):
+    with pytest.raises(ValueError, match="friction: this environment does not vary it; make it with randomize"):
+        env.varied(of(0, env.default_params), friction=0.5)
+    with pytest.raises(ValueError, match="evogym masses have no friction and no mass of their own"):
+        vsr.make("Walker-v0", engine="evogym", body=BODIES[0], randomize={"friction": (0.5, 1), "mass": (1, 2)})
+    with pytest.raises(ValueError, match="the smaller first"):
+        vsr.make("Walker-v0", body=BODIES[0], randomize={"delay": (3, 1)})
+    with pytest.raises(ValueError, match="wind"):
+        vsr.make("Walker-v0", body=BODIES[0], randomize={"wind": (0, 1)})
+
+
 # brax
 
 

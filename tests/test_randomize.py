@@ -13,8 +13,9 @@ from vsr.cli import main
 from vsr.experiments.config import load_experiment, parse_experiment
 from vsr.experiments.config.problems import ConfigError
 from vsr.experiments.evolve.fitness import draw, evaluate_all
-from vsr.experiments.perturbation import DomainRandomization, EvaluationOptions, InitialNoise, perturbations_of
+from vsr.experiments.perturbation import EvaluationOptions, InitialNoise, perturbations_of
 from vsr.experiments.shipped import find_config
+from vsr.randomization import DomainRandomization
 from vsr.scene import Scene, simulate
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
@@ -133,7 +134,7 @@ def test_fresh_draws_resume_bit_for_bit_and_can_be_verified(tmp_path):
         ),
         (
             "{randomize: {mass: [2, 0.5]}, trials: 2}",
-            "evaluation.randomize.mass: [2, 0.5] given; it should be two factors",
+            "evaluation.randomize.mass: [2, 0.5] given; it should be two numbers",
         ),
         ("{randomize: {mass: [0, 0.5]}, trials: 2}", "evaluation.randomize.mass.0: 0 given; it should be greater than"),
         ("{terrains: [flat, hilly], trials: 2}", "evaluation.trials: 2 given"),
@@ -195,5 +196,7 @@ def test_by_default_luck_and_large_steps_do_not_win():
     assert of_text("evaluation: {refine: null}\n").evaluation.refine is None
     fixed = "robot: {body: {shape: hv, engine: evogym}, controller: sine}\n"
     assert parse_experiment(fixed).evaluation.refine is None
-    with pytest.raises(ConfigError, match=r"evaluation.refine: evogym masses have substeps of one length only"):
+    with pytest.raises(
+        ConfigError, match=r"evaluation.refine.factor: 2 given; evogym masses have substeps of one length only: give 1"
+    ):
         parse_experiment(fixed + "evaluation: {refine: {factor: 2}}\n")

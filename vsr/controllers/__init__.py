@@ -1,4 +1,4 @@
-"""Controllers: functions of time, oscillators, or networks of sensor readings."""
+"""Controllers: functions of time, oscillators, or networks of sensor readings or of a task's observation."""
 
 from vsr.controllers.base import (
     Clock,
@@ -8,13 +8,16 @@ from vsr.controllers.base import (
     Remembering,
     decide,
     first_memory,
+    is_policy,
     knows_time_alone,
+    observes_task,
     rate_limit,
 )
 from vsr.controllers.distributed import Distributed, VoxelNetworks
 from vsr.controllers.hardware import Equipped, Hardware, in_trial
 from vsr.controllers.mlp import MLP, Perceptron, check_sensors, spread_weights, wiring
 from vsr.controllers.oscillators import CoupledOscillators, Oscillators
+from vsr.controllers.policy import Policy, PolicyNetwork
 from vsr.controllers.recurrent import Recurrent, RecurrentNetwork
 from vsr.controllers.time_functions import Development, Sine, TimeFunctions
 from vsr.spec import Registry
@@ -28,6 +31,7 @@ CONTROLLERS: Registry[type[ControllerSpec]] = Registry(
         "mlp": MLP,
         "recurrent": Recurrent,
         "distributed": Distributed,
+        "policy": Policy,
     },
 )
 """Every described controller by its name."""
@@ -45,6 +49,8 @@ __all__ = [
     "Hardware",
     "Oscillators",
     "Perceptron",
+    "Policy",
+    "PolicyNetwork",
     "Recurrent",
     "RecurrentNetwork",
     "Reflexive",
@@ -56,7 +62,9 @@ __all__ = [
     "decide",
     "first_memory",
     "in_trial",
+    "is_policy",
     "knows_time_alone",
+    "observes_task",
     "rate_limit",
     "spread_weights",
     "wiring",

@@ -34,7 +34,7 @@ class Reflexive(Protocol):
         ...
 
     def control(self, time: Array, readings: Array | None) -> Array:
-        """Control values at a time [s], one per cell; readings: (sensors, *cells)."""
+        """Control values at a time [s], one per cell; readings: (sensors, *cells), or what the task shows."""
         ...
 
 
@@ -76,9 +76,20 @@ def rate_limit(controller: Controller) -> Array | None:
     return getattr(controller, "rate_limit", None)
 
 
+def is_policy(controller: Controller) -> bool:
+    """Whether a controller decides at the start of an episode too, as a learner in an environment does."""
+    return getattr(controller, "is_policy", False)
+
+
+def observes_task(controller: Controller) -> bool:
+    """Whether a controller reads what the task shows (vsr.episode.observe_task), (numbers,), instead of sensors."""
+    return getattr(controller, "observes_task", False)
+
+
 def knows_time_alone(controller: Controller) -> bool:
     """Whether control values are a function of time, so that those of many calls can be made at once."""
-    return not controller.sensors and rate_limit(controller) is None and first_memory(controller) is None
+    blind = not controller.sensors and not observes_task(controller)
+    return blind and rate_limit(controller) is None and first_memory(controller) is None
 
 
 class ControllerSpec(Spec):

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import Array
 from pydantic import Field
 
-from vsr.controllers.base import Controller, decide, first_memory, rate_limit
+from vsr.controllers.base import Controller, decide, first_memory, is_policy, observes_task, rate_limit
 from vsr.controllers.mlp import RateLimit
 from vsr.sensors import Sensor
 from vsr.spec import Count, Real, Spec
@@ -83,6 +83,14 @@ class Equipped:
     @property
     def sensors(self) -> tuple[Sensor, ...]:
         return self.own.sensors
+
+    @property
+    def is_policy(self) -> bool:
+        return is_policy(self.own)
+
+    @property
+    def observes_task(self) -> bool:
+        return observes_task(self.own)
 
     def first_memory(self) -> Passing:
         return Passing(first_memory(self.own), self.waiting, jnp.zeros((), jnp.uint32))

@@ -15,8 +15,8 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -26,9 +26,22 @@ import numpy as np
 from jax import Array
 from jax._src import xla_bridge  # nothing public says whether JAX has begun without beginning it
 
-from vsr.envs.spaces import FARTHEST, Box, action_space, box, controls_of, in_drawn_order, within_bounds
-from vsr.episode import EpisodeState, Scenario, begin, observe, reset, scenario_of, step
+from vsr.envs.randomization import Randomization
+from vsr.envs.spaces import Box, action_space, box, controls_of, in_drawn_order
+from vsr.episode import (
+    FARTHEST,
+    EpisodeState,
+    Scenario,
+    begin,
+    observe,
+    observe_task,
+    reset,
+    scenario_of,
+    step,
+    within_bounds,
+)
 from vsr.physics.engine import ENGINES, AnyModel
+from vsr.randomization import SCALED, engine_factors
 from vsr.robot import Body
 from vsr.scene import Scene, plan
 from vsr.sensors import Sensor
@@ -60,6 +73,9 @@ class Params:
     """False for cells without an actuator, whose numbers do nothing, (cells,)"""
     max_steps_in_episode: Array
     """()"""
+    drawn: dict[str, Array] = field(default_factory=dict)
+    """what differs from other copies (vsr.envs.randomization), () each: factors, delay, deviations of noise. `delay`
+    and noise may be replaced; for all others see `Environment.varied`"""
 
     def replace(self, **changes: Any) -> Params:
         """With other values of some fields."""
@@ -77,17 +93,22 @@ class Environment:
         sensors: tuple[Sensor, ...],
         several: bool,
         max_steps: int | None = None,
+        randomization: Randomization | None = None,
     ):
         """scene: of the first body; sensors: what is observed of every voxel, if not what the task shows; several:
-        whether params have a leading axis for bodies; max_steps: of an episode, if fewer than the task has."""
+        whether params have a leading axis for bodies; max_steps: of an episode, if fewer than the task has;
+        randomization: how copies may differ."""
         refuse_forked()
-        self._made_with = name, scene, tuple(bodies), sensors, several, max_steps
+        randomization = Randomization() if randomization is None else randomization
+        self._made_with = name, scene, tuple(bodies), sensors, several, max_steps, randomization
         body = scene.robot.body
         self.name, self.scene, self.sensors, self.several = name, scene, sensors, several
         self.materials = list(body.materials.values())
         self.used = sorted({int(index) for one in bodies for index in np.unique(one.cells[one.present])})
         self.dtype = jnp.dtype(scene.physics.precision)
+        self.randomization = self._checked(randomization)
         planned = [self.materials[index] for index in self.used]
+        planned += [randomization.stiffened(one) for one in planned] if randomization.scaled else []
         self.schedule = plan(body, planned, scene.world, scene.task, scene.physics)
         self.max_steps = self._limit(max_steps)
         self._surroundings = scene.world.build(self.dtype)
@@ -107,6 +128,7 @@ class Environment:
                 "schedule": str(self.schedule),
                 "layers": self.layers,
                 "max_steps": self.max_steps,
+                "randomization": randomization.to_plain(),
             }
         )
         self.default_params = self.params_of(bodies if several else body)
@@ -145,6 +167,17 @@ class Environment:
                 "give a longer one [s] for more steps"
             )
         return own if given is None else given
+
+    def _checked(self, given: Randomization) -> Randomization:
+        """What the engine and the world can vary."""
+        engine = ENGINES[self.scene.robot.body.engine]
+        constant = [name for name in given.scaled if name not in engine.scales]
+        if constant:
+            kind = self.scene.robot.body.engine
+            raise ValueError(f"randomize: {kind} masses have no {' and no '.join(constant)} of their own")
+        if given.gravity is not None and self.scene.world.is_loose:
+            raise ValueError("randomize.gravity: sand has settled in that of its world")
+        return given
 
     # bodies
 
@@ -187,38 +220,77 @@ class Environment:
     def _assembled(self, cells: Array) -> Params:
         body, integrator = self.scene.robot.body, self.scene.physics.integrator
         model = self._engine.assemble(cells, self._table, body.voxel_side, layers=self.layers, integrator=integrator)
-        scenario = self._scenario(model)
-        model = prepared(scenario.world, self.schedule.substep, self.schedule.implementation).robots[0]
-        # A key of plain numbers: trainers copy params while they trace, which keys of JAX's own type do not survive.
-        start = reset(jax.random.PRNGKey(0), scenario)
-        seen, there = self._observed(scenario, start)
         drives = jnp.asarray([material.actuation != "none" for material in self.materials])
         driven = (cells >= 0) & drives[jnp.clip(cells, 0)]
+        return self._begun(model, in_drawn_order(driven, len(self.cells)), {})
+
+    def _begun(self, model: AnyModel, action_mask: Array, drawn: dict[str, Array]) -> Params:
+        """model: not prepared yet."""
+        scenario = self._scenario(model, drawn)
+        model = prepared(scenario.world, self.schedule.substep, self.schedule.implementation).robots[0]
+        # A key of plain numbers: trainers copy params while they trace, which keys of JAX's own type do not survive.
+        start = self._with_pending(reset(jax.random.PRNGKey(0), scenario))
+        seen, there = self._observed(scenario, start)
         return Params(
             model=model,
             start=start,
             first_observation=seen,
             observation_mask=there,
-            action_mask=in_drawn_order(driven, len(self.cells)),
+            action_mask=action_mask,
             max_steps_in_episode=jnp.asarray(self.max_steps, jnp.int32),
+            drawn=drawn,
         )
+
+    # copies that differ
+
+    def randomized(self, key: Array, params: Params) -> Params:
+        """One body's params with everything drawn that `randomize` names; also inside `jit` and `vmap`."""
+        return self.varied(params, **self.randomization.draw(key, self.dtype))
+
+    def varied(self, params: Params, **values: Array | float) -> Params:
+        """One body's params with other values: factors (friction, mass, stiffness, gravity), `delay` [steps],
+        `action_noise`, `observation_noise`; also inside `jit` and `vmap`.
+
+        Values have to be within the intervals of `randomize`, for which time steps are short enough; nobody checks.
+        """
+        allowed = self.randomization.given
+        if unknown := [name for name in values if name not in allowed]:
+            raise ValueError(
+                f"{unknown[0]}: this environment does not vary it; make it with randomize={{'{unknown[0]}': (.., ..)}}"
+            )
+        drawn = {
+            name: jnp.asarray(value, jnp.int32 if name == "delay" else self.dtype) for name, value in values.items()
+        }
+        scaled = [name for name in drawn if name in SCALED]
+        if not scaled:
+            return params.replace(drawn={**params.drawn, **drawn})
+        if again := [name for name in params.drawn if name in SCALED]:
+            raise ValueError(f"{again[0]}: these params are varied already; begin with those of a body")
+        factors = {"frequency": 1.0, "damping": 1.0, "friction": 1.0, **engine_factors(drawn)}
+        model = self._engine.scaled(params.model, **factors)
+        return self._begun(model, params.action_mask, {**params.drawn, **drawn})
+
+    def _with_pending(self, state: EpisodeState) -> EpisodeState:
+        most = self.randomization.most_delay
+        return state if most == 0 else replace(state, pending=jnp.zeros((most, *self.cells), self.dtype))
 
     def scenario(self, params: Params) -> Scenario:
         """All that stays as it is while a body acts."""
-        return self._scenario(params.model)
+        return self._scenario(params.model, params.drawn)
 
-    def _scenario(self, model: AnyModel) -> Scenario:
-        return scenario_of(model, self._surroundings, self.schedule, self.task, self.sensors, self._systems)
+    def _scenario(self, model: AnyModel, drawn: Mapping[str, Array]) -> Scenario:
+        around = self._surroundings
+        if "gravity" in drawn:
+            around = replace(around, gravity=drawn["gravity"] * around.gravity)
+        return scenario_of(model, around, self.schedule, self.task, self.sensors, self._systems)
 
     def _observed(self, scenario: Scenario, state: EpisodeState) -> tuple[Array, Array]:
         """The observation, and which numbers are there, (numbers,) each."""
         if not self.sensors:
-            seen, there = self.task.observation(state.account, scenario.world, state.world)
-        else:
-            seen = in_drawn_order(observe(scenario, state), len(self.cells))
-            present = in_drawn_order(scenario.model.present > 0, len(self.cells))
-            seen, there = seen.reshape(-1), jnp.broadcast_to(present, seen.shape).reshape(-1)
-        return within_bounds(seen), there
+            return observe_task(scenario, state)
+        seen = in_drawn_order(observe(scenario, state), len(self.cells))
+        present = in_drawn_order(scenario.model.present > 0, len(self.cells))
+        return within_bounds(seen.reshape(-1)), jnp.broadcast_to(present, seen.shape).reshape(-1)
 
     # gymnax's functions
 
@@ -241,20 +313,40 @@ class Environment:
     def reset_env(self, key: Array, params: Params) -> tuple[Array, EpisodeState]:
         """`reset` without `jit`."""
         if not self.task.has_random_state:
-            return params.first_observation, params.start
-        scenario = self._scenario(params.model)
+            return self._with_noise(key, params.first_observation, params), params.start
+        scenario = self.scenario(params)
         # The robot is where it was put, whatever the task draws: so it need not be placed again.
-        state = begin(scenario, params.start.world.robots[0], key)
-        return self._observed(scenario, state)[0], state
+        state = self._with_pending(begin(scenario, params.start.world.robots[0], key))
+        return self._with_noise(key, self._observed(scenario, state)[0], params), state
+
+    def _with_noise(self, key: Array, observation: Array, params: Params) -> Array:
+        if "observation_noise" not in params.drawn:
+            return observation
+        noise = jax.random.normal(jax.random.fold_in(key, 1), observation.shape, observation.dtype)
+        return within_bounds(observation + params.drawn["observation_noise"] * noise * params.observation_mask)
+
+    def _in_force(
+        self, key: Array, state: EpisodeState, control: Array, params: Params
+    ) -> tuple[EpisodeState, Array]:
+        """Control values of this step, and the state in which later ones wait."""
+        if "action_noise" in params.drawn:
+            noise = jax.random.normal(jax.random.fold_in(key, 2), control.shape, control.dtype)
+            control = control + params.drawn["action_noise"] * noise
+        if state.pending is None:
+            return state, control
+        waiting = jnp.concatenate([control[None], state.pending])
+        delay = jnp.clip(params.drawn.get("delay", 0), 0, len(state.pending))
+        return replace(state, pending=waiting[:-1]), waiting[delay]
 
     def step_env(
         self, key: Array, state: EpisodeState, action: Array, params: Params
     ) -> tuple[Array, EpisodeState, Array, Array, dict[str, Array]]:
         """Observation, state, reward, terminated and info of the episode that is, even if it is over."""
         self.check_action(jnp.shape(action))
-        scenario = self._scenario(params.model)
-        state, came = step(scenario, state, controls_of(self.task, action, self.cells))
-        seen = self._observed(scenario, state)[0]
+        scenario = self.scenario(params)
+        state, control = self._in_force(key, state, controls_of(self.task, action, self.cells), params)
+        state, came = step(scenario, state, control)
+        seen = self._with_noise(key, self._observed(scenario, state)[0], params)
         info = {"discount": 1 - came.terminated.astype(self.dtype), "failure": state.failure}
         return seen, state, came.reward, came.terminated, info
 

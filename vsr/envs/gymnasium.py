@@ -93,9 +93,11 @@ class SoftRobotEnv(WithLimit, gymnasium.Env):
         self._over = True
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
-        """The first observation, and nothing more."""
+        """The first observation, and nothing more; what `randomize` names is resampled."""
         super().reset(seed=seed)
         self._key = jax.random.key(int(self.np_random.integers(2**31)))
+        if self.env.randomization.given:
+            self.params = _randomized(self.env, self._key, self.env.default_params)
         seen, self.state = self.env.reset(self._key, self.params)
         self._over = False
         return np.asarray(seen)[self._sees], {}
@@ -130,6 +132,11 @@ class SoftRobotEnv(WithLimit, gymnasium.Env):
 
 
 @partial(jax.jit, static_argnums=0)
+def _randomized(env: Environment, key: Array, params: Params) -> Params:
+    return env.randomized(jax.random.fold_in(key, 0), params)
+
+
+@partial(jax.jit, static_argnums=0)
 def _step_one(env: Environment, key: Array, state: Any, action: Array, params: Params) -> Any:
     return env.step_env(key, state, action, params)
 
@@ -155,9 +162,10 @@ class SoftRobotVectorEnv(WithLimit, gymnasium.vector.VectorEnv):
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise ValueError(f"render_mode: {render_mode!r} given; it is None or 'rgb_array'")
         self.env, self.num_envs, self.render_mode = make(name, **options), num_envs, render_mode
-        self.params = self.env.default_params
+        self._bodies = self.env.default_params
         if not self.env.several:
-            self.params = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (num_envs, *leaf.shape)), self.params)
+            self._bodies = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (num_envs, *leaf.shape)), self._bodies)
+        self.params = self._bodies
         given = self.params.max_steps_in_episode.shape[0]
         if given != num_envs:
             raise ValueError(f"body: {given} given for {num_envs} environments; give one, or one for each")
@@ -173,9 +181,12 @@ class SoftRobotVectorEnv(WithLimit, gymnasium.vector.VectorEnv):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """The first observations, (environments, numbers)."""
+        """The first observations, (environments, numbers); what `randomize` names is resampled for each."""
         super().reset(seed=seed)
         self._key, self._steps = jax.random.key(int(self.np_random.integers(2**31))), 0
+        if self.env.randomization.given:
+            keys = jax.random.split(self._key, self.num_envs)
+            self.params = jax.vmap(partial(_randomized, self.env))(keys, self._bodies)
         seen, self.state = _reset(self.env, self._key, self.params)
         return np.asarray(seen), {}
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from vsr.envs.environment import Environment, refuse_forked
+from vsr.envs.randomization import Randomization
 from vsr.robot import KINDS, Body, EngineName
 from vsr.robot.kinds import SYMBOLS
 from vsr.scene import Physics, Scene
@@ -38,6 +39,7 @@ def make(
     world: World | Mapping[str, Any] | None = None,
     physics: Physics | Mapping[str, Any] | None = None,
     max_episode_steps: int | None = None,
+    randomize: Randomization | Mapping[str, Any] | None = None,
     **task: Any,
 ) -> Environment:
     """The environment of a task, by its name in `vsr.tasks.TASKS`, for a body or several.
@@ -45,7 +47,8 @@ def make(
     body: a Body, a shape as Body has it, or EvoGym's array of kinds (0 to 4, the top row first); several as a sequence
     of Bodies or an array with one more axis. engine: of what is no Body yet. sensors: observed of every voxel, instead
     of what the task shows. world, physics: as in a Scene. max_episode_steps: if fewer than the task's `duration` has.
-    All others are fields of the task, such as `duration`.
+    randomize: intervals from which `Environment.randomized` draws (vsr.envs.randomization). All others are fields of
+    the task, such as `duration`.
     Raises ValueError for what does not fit together.
     """
     refuse_forked()
@@ -62,7 +65,8 @@ def make(
             "physics": {} if physics is None else physics,
         }
     )
-    return Environment(name, scene, bodies, _sensors(sensors, scene.task), several, max_episode_steps)
+    varied = Randomization.model_validate({} if randomize is None else randomize)
+    return Environment(name, scene, bodies, _sensors(sensors, scene.task), several, max_episode_steps, varied)
 
 
 def body_of_kinds(kinds: np.ndarray, engine: EngineName = "points") -> Body:

@@ -52,10 +52,6 @@ def _also(theirs: type) -> type[Box]:
     return type("Box", (Box, theirs), {"__doc__": Box.__doc__, "__module__": Box.__module__})
 
 
-FARTHEST = 100.0
-"""Numbers of observations end here, either way, as in EvoGym; what is not finite is 0."""
-
-
 def in_drawn_order(values: Array, dimension: int) -> Array:
     """Numbers of cells, the lowest first, (..., *cells), as they are drawn, (..., numbers of all cells)."""
     axes = tuple(range(values.ndim - dimension, values.ndim - 1))
@@ -83,8 +79,3 @@ def controls_of(task: Task, action: Array, cells: tuple[int, ...]) -> Array:
     ends: 0.6 shrinks a voxel as far as its material does, and 1.6 enlarges it as far.
     """
     return in_cells(control_of_target(action) if isinstance(task, NamedTask) else action, cells)
-
-
-def within_bounds(observation: Array) -> Array:
-    """An observation that any learner can use, also of a simulation that failed."""
-    return jnp.clip(jnp.where(jnp.isfinite(observation), observation, 0), -FARTHEST, FARTHEST)

@@ -53,6 +53,8 @@ class EvogymGA(Generational):
     """share that survives at the beginning"""
     mutation_rate: Share = 0.1
     """chance of every gene to be resampled"""
+    new: str | None = None
+    """part of the genes that no two individuals may share, such as body; if absent, all genes together"""
     attempts: Annotated[int, Strict(), Field(ge=1, le=10_000)] = 100
     """how often a child is made at most, until it is acceptable and new"""
 
@@ -88,7 +90,7 @@ class EvogymGA(Generational):
         kept = replace(members, fitness=jnp.where(alive, members.fitness, WORST))
         following = super().tell(replace(state, population=kept), asked, evaluation)
         place = (state.generation * self.population_size + jnp.arange(self.population_size)) % self.budget
-        known = state.known.at[place].set(fingerprints(asked.genes))
+        known = state.known.at[place].set(self._marks(asked.genes))
         return SearchWithHistory(following.key, following.generation, following.population, known)
 
     def _survivors(self, state: Search) -> Array:
@@ -130,6 +132,10 @@ class EvogymGA(Generational):
 
     def _seen(self, genes: Any, known: Array) -> Array:
         """Whether an individual was evaluated before, or equals an earlier child, (population_size,)."""
-        marks = fingerprints(genes)
+        marks = self._marks(genes)
         before = (marks[:, None] == known[None]).all(-1).any(1)
         return before | jnp.tril((marks[:, None] == marks[None]).all(-1), k=-1).any(1)
+
+    def _marks(self, genes: Any) -> Array:
+        """Hashes by which individuals differ, (population_size, 2)."""
+        return fingerprints(genes if self.new is None else genes[self.new])

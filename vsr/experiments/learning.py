@@ -7,6 +7,7 @@ learning is a function from genes of birth to genes of the grown individual, the
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Annotated, Literal
 
 import jax
@@ -18,7 +19,9 @@ from pydantic_core import PydanticCustomError
 from vsr.evo import Evaluation
 from vsr.evo.evolution_strategy import centered_ranks
 from vsr.evo.operators import fingerprints, flat_draw
-from vsr.experiments.encodings import Genes
+from vsr.experiments.encodings import EvolvedRobot, Genes
+from vsr.experiments.encodings.networks import PolicyWeights
+from vsr.experiments.ppo import PPO
 from vsr.spec import Count, Real, Spec, clipped
 
 WAY_BACK = 5.0
@@ -37,18 +40,54 @@ def _even(number: int) -> int:
 class Learning(Spec):
     """How individuals learn before they are judged."""
 
-    method: Literal["es", "gradient"] = "es"
-    """from samples around the genes of the controller (evolution strategy), or along gradients through windows"""
+    method: Literal["es", "gradient", "ppo"] = "es"
+    """from samples around the genes of the controller (evolution strategy), along gradients through windows, or from
+    rewards of single steps (proximal policy optimization, for the controller policy)"""
     steps: Annotated[Count, Field(ge=1, le=1000)] = 3
-    """how often genes are improved"""
+    """how often genes are improved (es, gradient)"""
     samples: Annotated[Count, Field(ge=2, le=4096), AfterValidator(_even)] = 8
     """episodes of a step, in opposite pairs (es)"""
     sigma: Annotated[Real, Field(gt=0, le=1e6)] = 0.1
     """standard deviation of the samples (es)"""
     rate: Annotated[Real, Field(gt=0, le=1e6)] = 0.1
-    """how far genes go in a step, root of the mean square over genes"""
+    """how far genes go in a step, root of the mean square over genes (es, gradient)"""
+    environment_steps: Annotated[Count, Field(ge=1, le=10**9)] = 65_536
+    """of an individual, in all copies of its environment; whole rounds of updates are taken (ppo)"""
+    ppo: PPO = PPO()
+    """how a policy learns, or the name of a preset (ppo)"""
     inheritance: Literal["lamarckian", "baldwinian"] = "lamarckian"
     """whether children inherit what was learned, or only the genes of birth"""
+
+    @property
+    def steps_taken(self) -> int:
+        """Environment steps of an individual (ppo): whole rounds, evaluations not counted."""
+        rounds, updates = self.ppo.rounds(self.environment_steps)
+        return rounds * updates * self.ppo.steps
+
+    @property
+    def evaluations(self) -> int:
+        """Of an individual's policy while it learns (ppo), each in all trials; the first is before it learns."""
+        return 1 + self.ppo.rounds(self.environment_steps)[0]
+
+
+def check_ppo(robot: EvolvedRobot) -> list[tuple[tuple[str, ...], str]]:
+    """Why a robot cannot learn by PPO, if so."""
+    found: list[tuple[tuple[str, ...], str]] = []
+    if not isinstance(robot.controller, PolicyWeights):
+        found.append((("learning", "method"), "'ppo' trains the controller 'policy': use it, or another method"))
+    if robot.hardware is not None:
+        found.append((("robot", "hardware"), "'ppo' learns without noise and delay of hardware: leave it out"))
+    if find_spec("optax") is None:
+        text = "'ppo' needs the package optax: pip install 'voxel-soft-robots[learning]'"
+        found.append((("learning", "method"), text))
+    return found
+
+
+def seeds_of(genes: Genes) -> Array:
+    """A plain key for every individual, which depends on its genes alone, (size, 2)."""
+    return jax.vmap(lambda mark: jax.random.fold_in(jax.random.fold_in(jax.random.PRNGKey(0), mark[0]), mark[1]))(
+        fingerprints(genes)
+    )
 
 
 def check_gradients(

@@ -1,10 +1,12 @@
-"""Controllers with evolved networks: a multilayer perceptron, a recurrent network, and one network in every voxel."""
+"""Controllers with evolved networks: a multilayer perceptron, a recurrent network, one network in every voxel, and a
+policy."""
 
 from __future__ import annotations
 
 from itertools import pairwise
 from typing import Annotated, Literal
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -15,6 +17,8 @@ from vsr.controllers import (
     Clock,
     Distributed,
     Perceptron,
+    Policy,
+    PolicyNetwork,
     Recurrent,
     RecurrentNetwork,
     VoxelNetworks,
@@ -25,6 +29,7 @@ from vsr.controllers import (
 from vsr.controllers.base import clock_numbers
 from vsr.controllers.distributed import Hidden, Signals, layers_of, network_sizes
 from vsr.controllers.mlp import RateLimit
+from vsr.controllers.policy import Layer, join_policy, pack, policy_count, policy_network, policy_sizes
 from vsr.controllers.recurrent import Neurons, Unit, kept, spread, weights_needed
 from vsr.experiments.encodings.base import (
     BodyEncoding,
@@ -224,3 +229,63 @@ class DistributedWeights(ControllerEncoding):
             clock=self.clock,
             amplitude=drawn(driven(self.passive, body)[cells], cells) if self.passive else 1.0,
         )
+
+
+class PolicyWeights(ControllerEncoding):
+    """The weights of a network from the task's observation to all voxels' control values, as PPO learns them.
+
+    The network spans the whole grid, and so do its genes: means and logarithms of deviations of its inputs, then its
+    layers. First genes are those that PPO begins with: layers as orthogonal as can be, the last one small.
+    """
+
+    type: Literal["policy"] = "policy"
+    hidden: tuple[Layer, ...] = (64, 64)
+    """sizes of the hidden layers"""
+    clock: Clock | None = None
+    """sine and cosine of the time as further inputs; null for none"""
+    sensors: tuple[Sensor, ...] = ()
+    """what every voxel reads, instead of the task's observation"""
+    observed: Annotated[Count, Field(ge=1, le=1_000_000)] | None = None
+    """numbers of the task's observation; if absent, as many as the task shows"""
+
+    def check(self, body: BodyEncoding) -> Complaints:
+        return check_sensors(self.sensors, body.possible)
+
+    def input_count(self, body: BodyEncoding) -> int:
+        """Inputs of the network, those of the clock included."""
+        own = len(self.sensors) * body.possible.size if self.sensors else self.observed or 0
+        return own + 2 * (self.clock is not None)
+
+    def gene_count(self, body: BodyEncoding) -> int:
+        return policy_count(self.input_count(body), self.hidden, body.possible.size)
+
+    def sample(self, key: Array, count: int, body: BodyEncoding) -> Array:
+        inputs = self.input_count(body)
+
+        def one(key: Array) -> Array:
+            layers = first_layers(key, inputs, self.hidden, body.possible.size)
+            return join_policy(jnp.zeros(inputs), jnp.ones(inputs), layers)
+
+        return jax.lax.map(one, jax.random.split(key, count))
+
+    def build(self, genes: Array, cells: Array, body: BodyEncoding, duration: float) -> PolicyNetwork:
+        inputs = self.input_count(body)
+        return policy_network(genes, inputs, self.hidden, self.clock, self.sensors, body.possible.shape)
+
+    def describe(self, genes: np.ndarray, cells: np.ndarray, body: BodyEncoding, duration: float) -> Policy:
+        return Policy(
+            weights=pack(np.asarray(genes)),
+            hidden=self.hidden,
+            clock=self.clock,
+            sensors=tuple(restrict_sensor(sensor, cells >= 0) for sensor in self.sensors),
+        )
+
+
+def first_layers(key: Array, inputs: int, hidden: tuple[int, ...], outputs: int, last: float = 0.01) -> list[Array]:
+    """Orthogonal weights with biases of 0, (inputs + 1, outputs) each; last: scale of the last layer's."""
+    sizes, layers = policy_sizes(inputs, hidden, outputs), []
+    for number, (rows, columns) in enumerate(sizes):
+        scale = 2**0.5 if number < len(sizes) - 1 else last
+        weights = jax.nn.initializers.orthogonal(scale)(jax.random.fold_in(key, number), (rows - 1, columns))
+        layers.append(jnp.concatenate([weights, jnp.zeros((1, columns))]))
+    return layers

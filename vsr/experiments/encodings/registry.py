@@ -6,7 +6,7 @@ from pydantic import BaseModel
 
 from vsr.experiments.encodings.bodies import FixedBody, GaussianMixture, MaterialGrid, VoxelKinds
 from vsr.experiments.encodings.cppn import PatternBody, SineCPPN
-from vsr.experiments.encodings.networks import DistributedWeights, MLPWeights, RecurrentWeights
+from vsr.experiments.encodings.networks import DistributedWeights, MLPWeights, PolicyWeights, RecurrentWeights
 from vsr.experiments.encodings.oscillators import EvolvedOscillators
 from vsr.experiments.encodings.time_functions import EvolvedDevelopment, EvolvedSine, SineByMaterial
 from vsr.spec import Registry
@@ -32,5 +32,6 @@ CONTROLLERS: Registry[type[BaseModel]] = Registry(
         "oscillators": EvolvedOscillators,
         "recurrent": RecurrentWeights,
         "distributed": DistributedWeights,
+        "policy": PolicyWeights,
     },
 )

@@ -92,9 +92,10 @@ class EvolvedRobot(Spec):
         controller = self.controller.build(genes["controller"], cells, self.body, duration)
         if self.hardware is not None:
             controller = self.hardware.around(controller, cells.shape, dtype)
-        return self._assemble(cells, dtype, integrator), controller
+        return self.assemble(cells, dtype, integrator), controller
 
-    def _assemble(self, cells: Array, dtype: jnp.dtype | type, integrator: str | None) -> AnyModel:
+    def assemble(self, cells: Array, dtype: jnp.dtype | type, integrator: str | None) -> AnyModel:
+        """The model of a body, by the material of every cell. Pure."""
         body, engine = self.body, ENGINES[self.body.engine]
         only = body.cells if isinstance(body, Body) else None
         table = engine.table(list(body.materials.values()), body.voxel_side, body.dimension, dtype, only)

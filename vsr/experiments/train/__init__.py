@@ -1,1 +1,1 @@
-"""`vsr train`: policies for machines among grains."""
+"""`vsr train`: policies for robots in tasks, by PPO, and for machines among grains, by an evolution strategy."""

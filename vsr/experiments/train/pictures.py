@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -15,7 +15,7 @@ from vsr.envs.machines.bulldozing import GOAL, Bulldozing, pose_at
 from vsr.envs.machines.cameras import Eye, looking, paint
 from vsr.experiments.plot.figures import paper_style, save_figure
 from vsr.experiments.storage.files import replace_when_closed
-from vsr.experiments.train.policy import Film
+from vsr.experiments.train.bulldozer import Film
 
 CAMERA = Eye(pixels=(270, 480), half_angle=0.5, near=3.0, far=14.0)
 AT, TARGET = (-0.6, -6.4, 4.2), (0.0, -0.1, 0.0)
@@ -64,16 +64,16 @@ def _outline() -> tuple[np.ndarray, np.ndarray]:
     return rows[shown], columns[shown]
 
 
-def plot_curve(curve: list[dict[str, Any]], target: Path) -> None:
-    """Mean, best and the policy itself; failures leave gaps."""
+def plot_curve(
+    target: Path, rounds: Sequence[float], lines: Mapping[str, Sequence[float | None]], x: str, y: str
+) -> None:
+    """Lines by their labels over rounds; what is None leaves gaps. x, y: names of the axes."""
     with paper_style():
         figure = Figure()
         axes = figure.add_subplot()
-        generations = [row["generation"] for row in curve]
-        for name, label in (("policy", "policy"), ("mean", "mean of the population"), ("best", "best of it")):
-            values = [float("nan") if row[name] is None else row[name] for row in curve]
-            axes.plot(generations, values, label=label)
-        axes.set_xlabel("generation")
-        axes.set_ylabel("reward per step")
+        for label, values in lines.items():
+            axes.plot(rounds, [float("nan") if value is None else value for value in values], label=label)
+        axes.set_xlabel(x)
+        axes.set_ylabel(y)
         axes.legend()
         save_figure(figure, target)
