@@ -1,5 +1,6 @@
 """The study of sensing against pace: a frequency that evolves, a limit to the rate of control, the study's files."""
 
+import itertools
 from dataclasses import dataclass
 
 import jax
@@ -175,20 +176,29 @@ def test_new_experiments_are_sound(name, genes):
     assert checked["control"] == "every 0.06667 s"
 
 
-def test_experiments_differ_from_those_of_the_sensing_study_in_pace_alone():
+def test_pairs_differ_in_sensing_alone_and_from_each_other_in_ground_and_friction():
     (study,), (sensing,) = find_studies("control"), find_studies("sensing")
-    pairs = {
-        "biped_phases": ("biped_phases", {}),
-        "biped_frequency": ("biped_phases", {"frequencies": (0.2, 7.5)}),
-        "biped_sensing": ("biped_sensing", {}),
-        "biped_limited": ("biped_sensing", {"rate_limit": 4.0}),
+    found = {name: study.experiment(name) for name in study.study.experiments}
+    for body, low, rough in itertools.product(("worm", "biped", "tripod"), ("", "_low"), ("", "_rough")):
+        blind, feeling = (found[f"{body}_{kind}{low}{rough}"] for kind in ("frequency", "sensors"))
+        expected = [sensing.experiment(f"{body}_{kind}").robot.controller for kind in ("phases", "sensing")]
+        assert blind.robot.controller == expected[0].model_copy(update={"frequencies": (0.2, 7.5)})
+        assert feeling.robot.controller == expected[1]
+        assert feeling.model_copy(update={"robot": blind.robot}) == blind
+        assert feeling.robot.body == blind.robot.body
+        assert (blind.evaluation.trials, blind.evaluation.jitter.frequency) == (3, 0.05)
+        assert blind.task.type == ("fresh_ground" if rough else "locomotion")
+        (material,) = blind.robot.body.materials.values()
+        assert (material.friction * blind.world.terrain.friction) ** 0.5 == pytest.approx(1 if low else 4.472, abs=1e-3)
+    assert found["biped_limited"].robot.controller.rate_limit == 4.0
+    assert found["biped_1hz"].robot == sensing.experiment("biped_phases").robot
+    assert len(found) == 26
+    assert {len(study.experiment(name, study.scale("full").settings(name)).seeds) for name in found} == {30}
+    claims = {
+        claim.family: [one for one in study.study.claims if one.family == claim.family] for claim in study.study.claims
     }
-    assert set(study.study.experiments) == set(pairs)
-    for name, (original, change) in pairs.items():
-        expected = sensing.experiment(original)
-        controller = expected.robot.controller.model_copy(update=change)
-        robot = expected.robot.model_copy(update={"controller": controller})
-        assert study.experiment(name) == expected.model_copy(update={"robot": robot})
+    assert {family: len(own) for family, own in claims.items()} == {"rough": 6, "flat": 6, "pace": 2}
+    assert all(claim.needs == (claim.than.replace("frequency", "sensors"), claim.than) for claim in claims["rough"])
 
 
 def test_all_studies_are_those_of_the_paper():

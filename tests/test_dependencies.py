@@ -77,7 +77,8 @@ def test_what_it_loads_on_demand_is_required_or_an_extra():
 def test_what_tests_and_examples_load_is_declared():
     assert not undeclared(foreign("tests", always=True), declared("test"))
     assert not undeclared(foreign("tests"), declared("test", "oracles", "docs"))
-    assert not undeclared(foreign("docs"), declared("docs"))
+    # The script that times EvoGym runs in an environment of EvoGym's, with an older Python.
+    assert not undeclared(foreign("docs"), declared("docs") | {"evogym", "gymnasium"})
     assert not undeclared(foreign("examples"), declared())
 
 

@@ -299,5 +299,6 @@ def test_elites_of_an_archive(run, tmp_path):
     robots = json.loads(target.read_text())["robots"]
     stored = np.load(tmp_path / "elites" / "archive.npz")["brain.members.fitness"]
     expected = stored[np.isfinite(stored)]
-    np.testing.assert_allclose([robot["taken"][0] for robot in robots], expected, rtol=0.01)
+    # Other programs round otherwise, and gaits are chaotic.
+    np.testing.assert_allclose([robot["taken"][0] for robot in robots], expected, rtol=0.03)
     assert robots[0]["name"].startswith("elites, seed 0, brain:")

@@ -307,6 +307,25 @@ def test_evogyms_children_come_from_survivors_are_acceptable_and_never_seen_befo
         assert (asked.parents[generation, :, 1] == NO_PARENT).all()
 
 
+def test_evogyms_search_may_ask_for_bodies_that_are_new_whatever_their_controllers():
+    optimizer = EvogymGA(population_size=4, budget=40, mutation_rate=0.2, new="body")
+
+    def sample(key, count):
+        bodies = jax.random.randint(key, (count, 2), 0, 7).astype(float)
+        return {"body": bodies, "controller": jax.random.normal(key, (count, 3))}
+
+    @jax.jit
+    def run(key):
+        def generation(search, _):
+            asked = optimizer.ask(search, sample)
+            return optimizer.tell(search, asked, Evaluation(asked.genes["body"].sum(1), jnp.zeros(4, bool))), asked
+
+        return jax.lax.scan(generation, optimizer.start(key, sample), length=6)[1]
+
+    bodies = jax.device_get(run(jax.random.key(0))).genes["body"].reshape(-1, 2)
+    assert len({tuple(one) for one in bodies}) == len(bodies) == 24
+
+
 def test_a_redrawn_gene_is_that_of_a_fresh_individual():
     old, fresh = jnp.zeros((4000, 3)), jnp.ones((4000, 3))
     assert float(redrawn(jax.random.key(0), old, fresh, 0.1).mean()) == pytest.approx(0.1, abs=0.01)

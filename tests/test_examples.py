@@ -101,6 +101,14 @@ def test_one_policy_learns_to_walk_with_many_bodies(tmp_path):
     assert picture.stat().st_size > 1000
 
 
+def test_winners_are_counted_and_drawn(tmp_path):
+    picture = tmp_path / "winners.png"
+    numbers = example("winners")(results=str(ROOT / "docs" / "results"), picture=str(picture))
+    assert numbers["winners"] == 120
+    assert numbers["more than 10 % above"] < numbers["more than 3 % above"] < numbers["winners"]
+    assert picture.stat().st_size > 1000
+
+
 def test_every_example_is_tested():
     assert {path.stem for path in SCRIPTS} == {
         "bouncing_lattice",
@@ -111,6 +119,7 @@ def test_every_example_is_tested():
         "machines",
         "train_walkers",
         "gradients",
+        "winners",
     }
 
 

@@ -12,6 +12,7 @@ from vsr.experiments.config import load
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.shipped import EXPERIMENT, find_config
 from vsr.scene import Scene
+from vsr.tasks import TASKS
 
 FILE = ROOT / "docs" / "gallery" / "gallery.yaml"
 
@@ -34,8 +35,10 @@ def test_every_robot_of_the_gallery_is_there_and_its_experiment_too():
     for shown in (*described.banner.robots, *described.robots):
         assert isinstance(load(FILE.parent / shown.robot), Scene), shown.robot
     for tile in described.robots:
-        name = re.fullmatch(r"vsr evolve (\S+)(?: --seed \d+)?", tile.command)[1]
-        if name.endswith(".yaml"):
+        command, name = re.fullmatch(r"vsr (evolve|train) (\S+)(?: --seed \d+)?", tile.command).groups()
+        if command == "train":
+            assert name in TASKS
+        elif name.endswith(".yaml"):
             load(ROOT / name)
         else:
             find_config(name, EXPERIMENT)
@@ -50,10 +53,17 @@ def test_the_page_has_a_film_a_command_and_the_cost_of_each_robot(moving):
     assert page.count("<article>") == 2
     assert page.count('src="data:image/webp;base64,UklGR') == 2  # RIFF, as WebP begins
     assert "http" not in page.replace("http-equiv", "")
+    plain = page.replace("<wbr>", "")
     for tile in tiles:
-        assert tile.command in page
+        assert tile.command in plain
     assert "Relative velocity 0.1423 1/s; found by evaluation 1,392 of its run, 8 s each" in page
-    assert "vsr play docs/gallery/first_walker.yaml" in page
+    assert "vsr play docs/gallery/first_walker.yaml" in plain
+
+
+def test_every_tile_says_what_its_robot_cost():
+    """A file of a run says it itself; of another robot the gallery must."""
+    for tile in gallery.read_gallery(FILE).robots:
+        assert tile.cost or "found by evaluation" in gallery.cost_of(FILE.parent / tile.robot), tile.title
 
 
 def test_the_banner_shows_all_robots_side_by_side(moving, tmp_path):

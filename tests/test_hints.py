@@ -3,7 +3,7 @@
 import pytest
 
 from vsr.experiments.catalog import FILES, KINDS, names
-from vsr.experiments.config import ConfigError, parse_experiment
+from vsr.experiments.config import ConfigError, load, parse_experiment
 from vsr.experiments.config.hints import paths_of
 from vsr.spec import SYNONYMS
 
@@ -128,3 +128,12 @@ def test_a_part_of_unknown_type_may_have_what_some_type_has():
     with pytest.raises(ConfigError) as raised:
         parse_experiment(text, "f.yaml")
     assert [problem.path for problem in raised.value.problems] == [("optimizer", "type")]
+
+
+def test_a_misspelled_kind_is_taken_as_what_it_resembles(tmp_path):
+    file = tmp_path / "walk.yaml"
+    file.write_text("kind: experimnt\nrobot: {body: {shape: [aa]}, controller: sine}\nseeds: many\n")
+    with pytest.raises(ConfigError) as refused:
+        load(file)
+    assert {fault.path[0] for fault in refused.value.problems} == {"kind", "seeds"}
+    assert "'experiment'" in str(refused.value)

@@ -26,7 +26,7 @@ LAYERS = (
     ("sensors", "controllers"),
     ("world",),
     ("tasks",),
-    ("episode", "gradients", "scene"),
+    ("episode", "gradients", "scene", "randomization"),
     ("drawing", "envs"),
     ("evo",),
     ("experiments",),

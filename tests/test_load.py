@@ -1,6 +1,7 @@
 """Many runs, many generations and many combinations at once: the quick ways give what the plain ones give."""
 
 import csv
+import itertools
 
 import numpy as np
 import pytest
@@ -18,9 +19,9 @@ from vsr.experiments.config import ConfigError, dump_plain, dump_yaml, load_expe
 from vsr.experiments.config.loading import is_written, load_experiment_alike, load_variants, settled
 from vsr.experiments.config.overrides import override
 from vsr.experiments.config.yaml import Document
-from vsr.experiments.plot.comparison import Pair, clearest, holm, rank_tests, superiority
+from vsr.experiments.plot.comparison import Pair, clearest, rank_tests
 from vsr.experiments.plot.curves import MOST_POINTS, thin
-from vsr.experiments.ranks import quantile, quantiles_of_each
+from vsr.experiments.ranks import holm, p_value, quantile, quantiles_of_each, superiority, superiority_interval
 from vsr.experiments.shipped import EXPERIMENT, shipped_files
 from vsr.experiments.storage.files import json_line
 from vsr.experiments.storage.statistics import read_statistics
@@ -238,8 +239,32 @@ def test_tests_of_many_pairs_are_those_of_each():
     for i, j, one, effect in zip(first, second, p, effects, strict=True):
         a, b = samples[i], samples[j]
         assert effect == superiority(a, b)
-        expected = mannwhitneyu(a, b, alternative="two-sided").pvalue if min(len(a), len(b)) > 1 else np.nan
-        assert one == pytest.approx(expected, rel=1e-9, nan_ok=True)
+        assert one == pytest.approx(p_value(a, b), rel=1e-9, nan_ok=True)
+
+
+def test_the_rank_test_is_exact():
+    random = np.random.default_rng(3)
+    for n, m in ((2, 3), (5, 5), (10, 10), (7, 30)):
+        a, b = random.normal(size=n), random.normal(0.5, size=m)
+        assert p_value(a, b) == pytest.approx(mannwhitneyu(a, b, method="exact").pvalue, rel=1e-9)
+    assert p_value(np.arange(10.0), np.arange(10.0) + 10) == pytest.approx(2 / 184_756)
+    a, b = np.array([1.0, 1, 2, -np.inf]), np.array([1.0, 3, 3])
+    everyone, found = np.concatenate([a, b]), abs(superiority(a, b) - 0.5)
+    ways = [
+        superiority(everyone[list(chosen)], np.delete(everyone, list(chosen)))
+        for chosen in itertools.combinations(range(7), 4)
+    ]
+    assert p_value(a, b) == pytest.approx(np.mean(abs(np.array(ways) - 0.5) >= found - 1e-12))
+    assert p_value(np.ones(3), np.ones(4)) == 1
+    assert np.isnan(p_value(np.ones(1), np.ones(4)))
+
+
+def test_effects_have_intervals_that_repeat():
+    random = np.random.default_rng(4)
+    a, b = random.normal(0.5, size=20), random.normal(size=20)
+    low, high = superiority_interval(a, b)
+    assert (low, high) == superiority_interval(a, b)
+    assert 0.4 < low < float(superiority(a, b)) < high < 1
 
 
 def test_quantiles_of_many_samples_are_those_of_each():

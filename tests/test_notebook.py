@@ -213,6 +213,7 @@ def test_a_live_panel_shows_progress_the_curve_and_the_best_robot(monkeypatch, t
     assert not robot.shown  # best/ has none yet
     put_best(run, 1, 4)
     live.close()
+    put_best(run, 0, 4)  # of the seed that is behind
     live.close()
     assert len(robot.shown) == 1  # and not again
     assert "moving seed-1" in robot.shown[0]

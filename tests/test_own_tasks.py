@@ -174,7 +174,7 @@ def test_the_same_robot_goes_another_way_on_another_ground():
 @pytest.mark.parametrize("name", list(OWN_TASKS))
 def test_every_task_can_be_played(name):
     assert name in TASKS
-    scenario = scenario_of({"type": name, "duration": 1.0})
+    scenario = scenario_of({"type": name, "duration": 1.5})
     state = jax.jit(reset)(jax.random.key(0), scenario)
     for _ in range(5):
         state, transition = jax.jit(step)(scenario, state, jnp.zeros((2, 2)))

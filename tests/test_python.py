@@ -1,6 +1,8 @@
 """From Python: `vsr.evolve`, `vsr.evaluate` and `vsr.load`."""
 
 import json
+import sys
+import types
 
 import jax.numpy as jnp
 import numpy as np
@@ -41,6 +43,19 @@ def test_a_run_comes_back_with_its_statistics_and_its_best_robot(run, seen):
     np.testing.assert_allclose(table["best"], run.best[0])
     robot = run.robot()
     assert vsr.simulate(robot).measures["relative_velocity"] == pytest.approx(run.best[0, -1], rel=1e-3)
+
+
+def test_statistics_are_a_data_frame_where_there_is_pandas(run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", types.SimpleNamespace(DataFrame=lambda columns: ("frame", columns)))
+    kind, columns = run.table()
+    assert kind == "frame"
+    assert list(columns["generation"]) == [0, 1]
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    assert list(run.table()["generation"]) == [0, 1]
+
+
+def test_a_run_is_printed_on_one_line(run):
+    assert repr(run) == f"Run('{run.path}', 2 of 2 generations)"
 
 
 def test_it_is_the_run_of_the_command(run, tmp_path):

@@ -36,7 +36,7 @@ from vsr.experiments.storage.robots import read_title
 from vsr.experiments.storage.runs import read_run
 from vsr.physics.failure import REASONS, Failure, counted
 from vsr.physics.telemetry import fastest_speed
-from vsr.scene import Scene, simulate
+from vsr.scene import Scene, precision, simulate
 from vsr.world.state import failure, pierced
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
@@ -135,10 +135,10 @@ def test_an_evaluation_is_the_worst_of_its_starts_and_of_finer_steps(config):
 
     once = fitness({})
     twice = fitness({"trials": 2, "aggregate": "worst"})
-    assert (twice <= once).all()
-    assert (twice < once).any()
+    assert (twice <= once + 1e-5).all()
+    assert (twice < once - 1e-5).any()
     checked = fitness({"trials": 2, "aggregate": "worst", "refine": {"factor": 2, "top": 1.0, "trials": 2}})
-    assert (checked <= twice).all()
+    assert (checked <= twice + 1e-5).all()
     substeps = 2 * experiment.schedule().substeps
     experiment = experiment.model_copy(update={"physics": experiment.physics.model_copy(update={"substeps": substeps})})
     smaller_steps = fitness({"trials": 2, "aggregate": "worst"})
@@ -147,22 +147,26 @@ def test_an_evaluation_is_the_worst_of_its_starts_and_of_finer_steps(config):
 
 @pytest.mark.slow
 def test_both_looks_are_programs_of_their_own_and_say_what_one_would(config):
-    experiment = load_experiment(config)
-    resampled = experiment.evaluation.model_copy(update={"resample": "every_generation"})
-    experiment = experiment.model_copy(update={"evaluation": resampled})
-    genes = tuple(jax.jit(lambda key: experiment.robot.sample(key, 6))(jax.random.key(seed)) for seed in (1, 2))
-    when = tuple(jnp.array([seed, 3], jnp.uint32) for seed in (0, 1))
-    evolution = compile_evolution(experiment)
-    whole = jax.jit(partial(evaluate_all, experiment, evolution.at_once))(genes, when)
-    for one, other in zip(evolution.evaluate(genes, when), whole, strict=True):
-        np.testing.assert_allclose(one.fitness, other.fitness, rtol=1e-4)
-        np.testing.assert_array_equal(one.failure, other.failure)
+    """In double precision, because programs round differently and gaits are chaotic."""
+    with precision("float64"):
+        experiment = load_experiment(config)
+        physics = experiment.physics.model_copy(update={"precision": "float64"})
+        resampled = experiment.evaluation.model_copy(update={"resample": "every_generation"})
+        experiment = experiment.model_copy(update={"evaluation": resampled, "physics": physics})
+        genes = tuple(jax.jit(lambda key: experiment.robot.sample(key, 6))(jax.random.key(seed)) for seed in (1, 2))
+        when = tuple(jnp.array([seed, 3], jnp.uint32) for seed in (0, 1))
+        evolution = compile_evolution(experiment)
+        whole = jax.jit(partial(evaluate_all, experiment, evolution.at_once))(genes, when)
+        for one, other in zip(evolution.evaluate(genes, when), whole, strict=True):
+            np.testing.assert_allclose(one.fitness, other.fitness, rtol=1e-6, atol=1e-9)
+            np.testing.assert_array_equal(one.failure, other.failure)
 
 
 @pytest.mark.slow
 def test_a_run_says_what_its_numbers_mean(run):
     title = (run / "best" / "seed-0.yaml").read_text(encoding="utf-8").splitlines()[0]
-    assert title.endswith("(worst of 2 trials, re-checked with time steps 2 times smaller in 2 trials)")
+    assert "(worst of 16 fresh trials with time steps 2 times smaller; " in title
+    assert title.endswith(" in the search)")
     found = read_title(run / "best" / "seed-0.yaml")
     assert found is not None
     assert found.value == pytest.approx(read_run(run).best[0, -1], rel=1e-5)
@@ -347,9 +351,9 @@ def test_rules_of_sticking_are_tried_with_square_masses():
 @pytest.mark.parametrize("simulated", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_files_of_the_same_name_and_of_different_precision_are_told_apart(run, tmp_path, monkeypatch, simulated):
     text = (run / "best" / "seed-0.yaml").read_text(encoding="utf-8")
-    for folder, precision in (("a", "float32"), ("b", "float64")):
+    for folder, kind in (("a", "float32"), ("b", "float64")):
         (tmp_path / folder).mkdir()
-        (tmp_path / folder / "best.yaml").write_text(text.replace("precision: float32", f"precision: {precision}"))
+        (tmp_path / folder / "best.yaml").write_text(text.replace("precision: float32", f"precision: {kind}"))
     monkeypatch.chdir(tmp_path)
     files = [f"{folder}/best.yaml" for folder in "ab"]  # short, so that the table's column does not break them
     scenes = [load_scene(file) for file in files]

@@ -429,7 +429,7 @@ def test_the_best_robot_is_the_best_that_is_kept(tmp_path, direction):
     found = find_out(read_run(run), "walk")
     assert (found.seed, found.is_behind) == (0, True)
     robot = SimpleNamespace(name="walk", measures={"relative_velocity": 0.0}, recording=SimpleNamespace(time=[0.0]))
-    assert f"walk: {better} 1/s as evolved" in page_module._measured_again([found], [robot])
+    assert f"walk: {better} 1/s as reported" in page_module._measured_again([found], [robot])
 
 
 def test_the_report_shows_the_robot_that_play_shows(tmp_path):

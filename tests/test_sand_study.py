@@ -20,7 +20,7 @@ from vsr.evidence.reproduce import exchange as exchange_module
 from vsr.evidence.reproduce.exchange import exchange, move_to_world, read_exchange
 from vsr.evidence.reproduce.exchange_report import rows, trait_tests, write_exchange
 from vsr.evidence.reproduce.gait import NEAR, contact, gait_of
-from vsr.experiments.claims import GAIT, TRAITS, Above, Exchange, FaresBetter, KeepsMore, MoreOf, Result
+from vsr.experiments.claims import GAIT, TRAITS, Above, Exchange, FaresBetter, KeepsMore, MoreOf, Result, judge
 from vsr.experiments.config import load_experiment
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.experiment import Experiment
@@ -207,23 +207,24 @@ def results(runs, found=FOUND):
 def test_claims_about_exchanges(runs):
     sides = {"experiment": "hard", "than": "sand", "text": ""}
     claims = {
-        "yes": FaresBetter(**sides, world="hard"),
-        "no": FaresBetter(**sides, world="sand"),
-        "in part": KeepsMore(text="", experiment="sand", than="hard"),
+        "supported": FaresBetter(**sides, world="hard"),
+        "contradicted": FaresBetter(**sides, world="sand"),
+        "not significant": KeepsMore(text="", experiment="sand", than="hard"),
     }
     close = made((0.3 + STEPS, 0.2 + STEPS), (0.15 + STEPS, 0.105 + 3 * STEPS))
     for expected, claim in claims.items():
-        found = FOUND if expected != "in part" else close
-        assert claim.judge(results(runs, found)).holds == expected
-        assert claim.judge(results(runs, None)).holds == "not run"
-    touch = MoreOf(text="", experiment="sand", than="hard", trait="contact").judge(results(runs))
-    assert touch.holds == "yes"
-    assert touch.evidence.startswith("7 against 2 (medians)")
-    assert MoreOf(text="", experiment="sand", than="hard", trait="width").judge(results(runs)).holds == "no"
+        found = FOUND if expected != "not significant" else close
+        assert judge([claim], results(runs, found))[0].holds == expected
+        assert judge([claim], results(runs, None))[0].holds == "not run"
+    (touch,) = judge([MoreOf(text="", experiment="sand", than="hard", trait="contact")], results(runs))
+    assert touch.holds == "supported"
+    assert touch.evidence.startswith("7 against 2")
+    (width,) = judge([MoreOf(text="", experiment="sand", than="hard", trait="width")], results(runs))
+    assert width.holds == "not significant"
     assert FaresBetter(**sides, world="shallow").needs == ("hard", "sand", "shallow")
     with pytest.raises(ValidationError, match="trait"):
         MoreOf(text="", experiment="sand", than="hard", trait="color")
-    assert Above(**sides).judge(results(runs)).holds == "no"
+    assert judge([Above(**sides)], results(runs))[0].holds == "not significant"
 
 
 def test_the_report_has_matrix_shares_tests_and_failures(runs, tmp_path):
@@ -311,10 +312,19 @@ def test_experiments_differ_in_their_ground_alone():
     experiments = {name: file.experiment(name) for name in file.study.experiments}
     assert {"smoke", "quick", "full"} == set(file.study.scales)
     assert not file.scale("full").set
+    hard = experiments["hard"]
     for experiment in experiments.values():
-        assert experiment.model_copy(update={"world": experiments["hard"].world}) == experiments["hard"]
-        assert experiment.schedule() == experiments["hard"].schedule()
+        evaluation = experiment.evaluation.model_copy(update={"beds": 1})
+        assert experiment.model_copy(update={"world": hard.world, "evaluation": evaluation}) == hard
+        assert experiment.schedule() == hard.schedule()
+        assert experiment.evaluation.beds == (20 if experiment.world.is_loose else 1)
+    assert (hard.evaluation.trials, hard.evaluation.resample, hard.fitness.measure) == (
+        5, "every_generation", "net_velocity",
+    )  # fmt: skip
+    assert {material.friction for material in hard.robot.body.materials.values()} == {0.5}
     grounds = {name: experiment.world.terrain for name, experiment in experiments.items()}
+    pairs = (("hard", "sand"), ("hard", "shallow"), ("slippery_hard", "slippery"))
+    assert all(grounds[one].friction == grounds[other].friction for one, other in pairs)
     assert {name: (sand.friction, sand.depth) for name, sand in grounds.items() if sand.type == "sand"} == {
         "sand": (0.5, 3.0),
         "slippery": (0.1, 3.0),

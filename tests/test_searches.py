@@ -108,6 +108,15 @@ def test_figures_are_read_with_the_rest(elites):
     np.testing.assert_allclose(found["body.coverage"], [[0.0, 0.1, 0.2], [0.1, 0.2, 0.3]])
 
 
+def test_archives_of_a_run_are_read(elites, front):
+    run = read_run(elites)
+    body, brain = run.archives(1)
+    assert (body.name, brain.name) == ("body", "brain")
+    assert list(brain.filled) == [1, 2, 3]
+    assert run.archives()[0].fitness[1] != body.fitness[1]
+    assert read_run(front).archives() == []
+
+
 def test_figures_that_come_later_are_not_a_number_before(front):
     """As where statistics were rebuilt from lineage, which has no figures."""
     before = of_rows(header_in(front), [row(0, 0, None), row(0, 1, None)])

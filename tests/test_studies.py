@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import json
+import re
 import sys
 
 import numpy as np
@@ -15,11 +16,13 @@ from PIL import Image
 
 import vsr.cli as cli
 from vsr.evidence.reproduce import command as reproduce_module
+from vsr.evidence.reproduce.published import write_published
 from vsr.evidence.reproduce.robots import read_repeats
 from vsr.evidence.reproduce.tables import curves
 from vsr.experiments.check import check_file
-from vsr.experiments.claims import CLAIMS, Above, Gain, GainsMore, MetricAbove, Result, Wider
+from vsr.experiments.claims import CLAIMS, Above, Gain, GainsMore, MetricAbove, Outcome, Result, Wider, judge
 from vsr.experiments.config import load_experiment
+from vsr.experiments.config.problems import UserError
 from vsr.experiments.shipped import STUDY, shipped_files
 from vsr.experiments.storage.files import write_checked_json
 from vsr.experiments.storage.runs import read_run
@@ -44,9 +47,9 @@ def vsr():
 
 
 # Many experiments to trace, or three beds of sand.
-SLOW = ("body", "devo", "control", "sensing", "grounds", "archives", "together")
+SLOW = ("body", "devo", "control", "sensing", "grounds", "archives", "together", "evogym")
 assert {*SLOW} <= {path.stem for path in STUDIES}
-OUR_OWN = ("grounds", "archives", "together")
+OUR_OWN = ("grounds", "archives", "together", "control", "evogym")
 """Of which no paper says how much to compute."""
 
 
@@ -95,13 +98,12 @@ def test_smoke_of_the_body_study(vsr, tmp_path):
     result = vsr("reproduce", "body", "--scale", "smoke", "--out", tmp_path)
     assert result.exit_code == 0, result.output
     home = tmp_path / "body"
-    assert {"figure8.png", "figure8.pdf", "curves.csv", "table.csv", "pairs.csv", "report.md", "best", "5x5"} == {
-        path.name for path in home.iterdir()
-    }
+    written = {"figure8.png", "figure8.pdf", "curves.csv", "table.csv", "pairs.csv", "report.md", "claims.md", "best"}
+    assert written | {"5x5"} == {path.name for path in home.iterdir()}
     report = (home / "report.md").read_text()
     assert "![](figure8.png)" in report
-    assert "10x10 missing | **not run**" in report
-    assert "`As evolved` is what smaller time steps have confirmed" in report
+    assert "10x10 missing |  |  | **not run**" in report
+    assert "`Reported` is the fitness in fresh trials at smaller time steps" in report
     with Image.open(home / "best" / "5x5.png") as strip:
         assert strip.width > 3 * strip.height
     repeats = json.loads((home / "best" / "5x5.json").read_text())["repeats"]
@@ -161,10 +163,11 @@ def test_a_study_is_run_in_pieces(vsr, own, tmp_path, monkeypatch):
         assert run.generations == 3
         assert run.experiment == load_experiment(own.parent / f"{name}.yaml").resolved()
     report = (tmp_path / "own" / "report.md").read_text()
-    for words in ("The second is better", "in 3 repeats", "**two**, seed", "cpu", "jax "):
+    for words in ("The second is better", "in 3 repeats", "**two**, seed", "cpu", "jax ", "sha256 `"):
         assert words in report
     assert "None" not in report
-    assert "confirmed" not in report  # no leader was checked
+    assert "fresh trials" not in report  # no leader was checked
+    assert "are not those of `claims.md`" in report  # which were stated for one generation
     rows = list(csv.DictReader((tmp_path / "own" / "curves.csv").open()))
     assert len(rows) == 2 * 2 * 3
     two = read_run(tmp_path / "own" / "two").best
@@ -219,15 +222,15 @@ def test_a_study_with_errors_reports_all_of_them(vsr, tmp_path):
 def test_claims_of_ones_own(vsr, own, tmp_path):
     (tmp_path / "my_claims.py").write_text(
         "from typing import Literal\n"
-        "from vsr.experiments.claims import CLAIMS, Claim, Verdict\n"
+        "from vsr.experiments.claims import CLAIMS, Claim, Outcome\n"
         "class Modest(Claim):\n"
         '    """Nothing is promised."""\n'
         "    type: Literal['modest'] = 'modest'\n"
         "    @property\n"
         "    def needs(self):\n"
         "        return ('one',)\n"
-        "    def judge(self, results):\n"
-        "        return Verdict('yes', f'{len(results)} runs')\n"
+        "    def test(self, results):\n"
+        "        return Outcome(f'{len(results)} runs', 0.5, True)\n"
         "CLAIMS['modest'] = Modest\n"
     )
     file = tmp_path / "own.yaml"
@@ -235,7 +238,7 @@ def test_claims_of_ones_own(vsr, own, tmp_path):
     file.write_text(text)
     try:
         claim = load_study(file, run_plugins=True).study.claims[1]
-        assert claim.judge({}).evidence == "0 runs"
+        assert claim.test({}).evidence == "0 runs"
         assert "Nothing is promised." in vsr("list", "claims").output
     finally:
         CLAIMS.pop("modest", None)
@@ -281,28 +284,61 @@ def test_curves_name_only_reasons_that_occurred(results):
     assert (rows[0]["empty"], rows[-1]["empty"]) == (0, 2)
 
 
-def test_gains_are_judged_by_size_and_significance(results):
-    made = results(clear=[10, 11, 12, 13, 14], few=[10, 11], failed=[None, None, None])
+def verdict(claim, made):
+    (found,) = judge([claim], made)
+    return found
+
+
+def test_gains_are_judged_by_their_size(results):
+    """Of a last best that is twice the first: exactly, nearly, and with a spread that leaves it open."""
+    made = results(clear=[10, 11, 12, 13, 14], few=[10], failed=[None, None, None])
+    run = made["clear"].run
+    wide = run.search_best * np.array([[1, 0.2], [1, 0.4], [1, 1], [1, 2.5], [1, 4]])
+    made["open"] = Result("open", "open", dataclasses.replace(run, best=wide, search_best=wide))
     holds = {
-        (name, about): Gain(text="", experiment=name, about=about).judge(made).holds
-        for name, about in (("clear", 2.0), ("clear", 2.5), ("clear", 3.0), ("few", 2.0), ("failed", 2.0))
+        (name, about): verdict(Gain(text="", experiment=name, about=about), made).holds
+        for name, about in (
+            ("clear", 2.0),
+            ("clear", 2.5),
+            ("clear", 3.0),
+            ("open", 2.0),
+            ("few", 2.0),
+            ("failed", 2.0),
+        )
     }
-    assert list(holds.values()) == ["yes", "yes", "in part", "in part", "no"]
+    assert list(holds.values()) == [
+        "supported", "supported", "contradicted", "not significant", "not run", "not run",
+    ]  # fmt: skip
+    assert "2 times [2, 2], 1.5 to 2.5 expected" in verdict(Gain(text="", experiment="clear", about=2.0), made).evidence
 
 
-def test_differences_are_judged_by_median_and_significance(results):
+def test_differences_are_judged_by_an_exact_test(results):
     made = results(high=[6, 7, 8, 9, 10], low=[1, 2, 3, 4, 5], mixed=[0.5, 4.5, 5.5, 8.5, 11], half=[7, 9, None, None])
 
     def holds(experiment, than, **options):
-        return Above(text="", experiment=experiment, than=than, **options).judge(made).holds
+        return verdict(Above(text="", experiment=experiment, than=than, **options), made).holds
 
-    assert holds("high", "low") == "yes"
-    assert holds("low", "high") == "no"
-    assert holds("mixed", "low") == "in part"
-    assert holds("high", "low", during=(0.0, 0.1)) == "yes"
-    assert holds("half", "low") == "no"  # more than half failed, and so its median
-    assert Wider(text="", experiment="mixed", than="low").judge(made).holds == "in part"
-    assert Wider(text="", experiment="low", than="mixed").judge(made).holds == "no"
+    assert holds("high", "low") == "supported"
+    assert holds("low", "high") == "contradicted"
+    assert holds("mixed", "low") == "not significant"
+    assert holds("high", "low", during=(0.0, 0.1)) == "supported"
+    assert holds("half", "low") == "not significant"
+    found = verdict(Above(text="", experiment="high", than="low"), made)
+    assert (found.p, found.effect) == ("0.0079 (0.0079)", "1.00 [1.00, 1.00]")  # 2 / 252
+    assert verdict(Wider(text="", experiment="mixed", than="low"), made).holds == "not significant"
+    assert "σ 3.58 against 1.41" in verdict(Wider(text="", experiment="mixed", than="low"), made).evidence
+
+
+def test_claims_of_a_family_are_corrected_together(results):
+    made = results(high=[6, 7, 8, 9, 10], low=[1, 2, 3, 4, 5])
+    one = Above(text="", experiment="high", than="low")
+    alone = one.model_copy(update={"family": "another"})
+    never_run = Above(text="", experiment="high", than="gone")
+    found = judge([*[one] * 7, alone, never_run], made)
+    assert [each.p_holm for each in found[:7]] == pytest.approx([7 * 2 / 252] * 7)
+    assert [each.holds for each in found] == ["not significant"] * 7 + ["supported", "not run"]
+    assert (found[-1].evidence, found[-1].p, found[-1].effect) == ("gone missing", "", "")
+    assert isinstance(found[0].tested, Outcome)
 
 
 def test_what_searches_tell_is_compared(results):
@@ -314,18 +350,16 @@ def test_what_searches_tell_is_compared(results):
         made[name] = Result(name, name, dataclasses.replace(made[name].run, metrics=metrics, bodies=bodies))
 
     def judged(experiment, than, metric):
-        return MetricAbove(text="", experiment=experiment, than=than, metric=metric).judge(made)
+        return verdict(MetricAbove(text="", experiment=experiment, than=than, metric=metric), made)
 
-    assert judged("wide", "narrow", "body.coverage").holds == "yes"
-    assert judged("wide", "narrow", "body.coverage").evidence.startswith(
-        "0.8 against 0.2 (medians over seeds), p = 0.0"
-    )
-    assert judged("narrow", "wide", "body.coverage").holds == "no"
-    assert judged("wide", "narrow", "bodies").holds == "no"
+    assert judged("wide", "narrow", "body.coverage").holds == "supported"
+    assert judged("wide", "narrow", "body.coverage").evidence == "0.8 against 0.2"
+    assert judged("narrow", "wide", "body.coverage").holds == "contradicted"
+    assert judged("wide", "narrow", "bodies").holds == "not significant"
     assert judged("wide", "narrow", "coverage").evidence == "wide reports no metric 'coverage'"
 
 
-@pytest.mark.parametrize("name", OUR_OWN[1:])
+@pytest.mark.parametrize("name", ["archives", "together"])
 def test_studies_of_our_own_are_built_on_every_scale(name):
     (file,) = find_studies(name)
     for scale in file.study.scales.values():
@@ -346,25 +380,26 @@ def test_gains_are_compared_seed_by_seed(results):
     """Every seed doubles; with first generations four times worse it gains eight times as much."""
     made = results(slow=[1, 2, 3, 4, 5], steep=[1, 2, 3, 4, 5])
     run = made["steep"].run
-    made["steep"] = Result("steep", "steep", dataclasses.replace(run, best=run.best * np.array([0.25, 1])))
-    found = GainsMore(text="", experiment="steep", than="slow").judge(made)
-    assert found.holds == "yes"
-    assert found.evidence.startswith("8 times against 2 times")
-    assert GainsMore(text="", experiment="slow", than="steep").judge(made).holds == "no"
-    assert GainsMore(text="", experiment="slow", than="slow").judge(made).holds == "no"
-    above = Above(text="", experiment="slow", than="steep").judge(made)
-    assert "p over the generations: 20 % 0.028," in above.evidence
-    assert "100 % 1 (behind)" in above.evidence
+    steep = run.best * np.array([0.25, 1])
+    made["steep"] = Result("steep", "steep", dataclasses.replace(run, best=steep, search_best=steep))
+    found = verdict(GainsMore(text="", experiment="steep", than="slow"), made)
+    assert (found.holds, found.evidence) == ("supported", "8 times against 2 times")
+    assert verdict(GainsMore(text="", experiment="slow", than="steep"), made).holds == "contradicted"
+    assert verdict(GainsMore(text="", experiment="slow", than="slow"), made).holds == "not significant"
 
 
-def test_luck_is_reported_beside_the_verdict(results):
+def test_the_reported_fitness_is_judged_and_not_that_of_the_search(results):
     made = results(lucky=[6, 7, 8, 9, 10], steady=[1, 2, 3, 4, 5])
-    lucky, steady = (
-        Result(name, name, made[name].run, np.full((5, 3), value)) for name, value in (("lucky", 0.5), ("steady", 3.0))
-    )
-    verdict = Above(text="", experiment="lucky", than="steady").judge({"lucky": lucky, "steady": steady})
-    assert verdict.holds == "yes"
-    assert "in the median of several repeats 0.5 against 3" in verdict.evidence
+    run = made["lucky"].run
+    reported = run.best.copy()
+    reported[:, -1] = 0.5
+    made["lucky"] = Result("lucky", "lucky", dataclasses.replace(run, best=reported), np.full((5, 3), 0.4))
+    made["steady"] = Result("steady", "steady", made["steady"].run, np.full((5, 3), 3.0))
+    found = verdict(Above(text="", experiment="lucky", than="steady"), made)
+    assert found.holds == "contradicted"
+    assert found.evidence == "0.5 against 3; in the median of further repeats 0.4 against 3"
+    during = Above(text="", experiment="lucky", than="steady", during=(0.9, 1.0))
+    assert verdict(during, made).holds == "supported"
 
 
 def test_repeats_are_those_of_this_very_run(results, tmp_path):
@@ -376,7 +411,69 @@ def test_repeats_are_those_of_this_very_run(results, tmp_path):
     assert read_repeats(run, tmp_path, "walk") is None
 
 
+PUBLISHED = """
+kind: study
+format: 1
+title: Walking
+experiments:
+  walk: {file: walk.yaml, label: walk, row: Walk, set: [seeds=3]}
+  other: {file: walk.yaml, label: other, row: Walk, method: another}
+  alone: {file: walk.yaml, label: alone}
+figure: {panels: [{curves: [walk]}]}
+scales: {smoke: {set: [generations=2]}}
+published: {about: From elsewhere., columns: [A, B], rows: {Walk: [1.5, null]}, bounds: {Walk: 4}}
+"""
+
+
+def test_scores_stand_beside_published_ones(results, tmp_path):
+    """What counts is the median of a robot's repeats; robots that keep less than half of it have vanished."""
+    (tmp_path / "walk.yaml").write_text(OWN_EXPERIMENT.replace("SEEDS", "2"))
+    (tmp_path / "own.yaml").write_text(PUBLISHED)
+    file = load_study(tmp_path / "own.yaml")
+    assert len(file.experiment("walk").seeds) == 3
+    assert len(file.experiment("other").seeds) == 2
+    made = results(walk=[1.0, 2.0, 3.0], other=[1.0, 9.0], alone=[5.0])
+    made["walk"] = Result(
+        "walk", "walk", made["walk"].run, np.array([[1.0, 1.2, 1.0], [2.0, 1.8, 1.8], [3.0, 0.2, 0.3]])
+    )
+    text = "\n".join(write_published(file.study, made, tmp_path))
+    assert "| Walk | 1.5 |  | 4 | 1 (0.3 to 1.8) | **5** (1 to 9) | 1 of 3, 0 of 2 |" in text
+    assert "ours: at least the best published score in 0 of 1 tasks" in text
+    assert "another: at least the best published score in 1 of 1 tasks" in text
+    with (tmp_path / "published.csv").open() as table:
+        first, second = csv.DictReader(table)
+    assert (first["method"], first["median"], first["as_evolved"], first["vanished"]) == ("ours", "1", "2", "1")
+    assert (second["method"], second["best_published"], second["A"]) == ("another", "1.5", "1.5")
+
+
+@pytest.mark.parametrize(
+    ("given", "instead", "message"),
+    [
+        ("[1.5, null]", "[1.5]", "published.rows.Walk: 1 scores given for 2 columns"),
+        ("bounds: {Walk: 4}", "bounds: {Run: 4}", "published.bounds.Run: there is no row 'Run'"),
+        ("row: Walk, set", "row: Run, set", "experiments.walk.row: `published` has no row 'Run'"),
+    ],
+)
+def test_published_scores_must_fit(tmp_path, given, instead, message):
+    (tmp_path / "own.yaml").write_text(PUBLISHED.replace(given, instead))
+    with pytest.raises(UserError, match=re.escape(message)):
+        load_study(tmp_path / "own.yaml")
+
+
+def test_the_study_of_evogym_keeps_to_its_budget():
+    """Environment steps of a seed, second looks included: 100 to 200 bodies with 300 to 1000 updates of 128 steps."""
+    (file,) = find_studies("evogym")
+    published = file.study.published
+    assert {member.row for member in file.study.experiments.values()} == set(published.rows)
+    for name in file.study.experiments:
+        experiment = file.experiment(name)
+        steps = experiment.evaluation.cost(experiment.optimizer.population_size) * experiment.schedule().calls
+        assert 5.5e6 < steps * experiment.generations <= 25.6e6, name
+        assert experiment.robot.body.engine == "evogym"
+        assert experiment.evaluation.trials == 1
+
+
 def test_configs_of_studies_are_named_by_one():
-    studies = [*find_studies("all"), *find_studies("control"), *(find_studies(name)[0] for name in OUR_OWN)]
+    studies = [*find_studies("all"), *(find_studies(name)[0] for name in OUR_OWN)]
     named = {file.file(name).resolve() for file in studies for name in file.study.experiments}
     assert named == set((ROOT / "vsr" / "configs" / "studies").glob("*/*.yaml"))

@@ -52,7 +52,8 @@ header = json.dumps({**known, **sizes, "columns": columns})[:-1].encode()
 with (run / "statistics.bin").open("wb") as file:
     file.write(header + b', "crc32": "%08x"}\\n' % zlib.crc32(header))
     for generation in range(2):
-        record = struct.pack(f"<{1 + len(columns)}dI", 0.5, best, *[0.0] * (len(columns) - 1), generation)
+        numbers = [best if name in ("best", "confirmed") else 0.0 for name in columns]
+        record = struct.pack(f"<{1 + len(columns)}dI", 0.5, *numbers, generation)
         file.write(record + struct.pack("<I", zlib.crc32(record)))
 from vsr.arrays import packed
 (run / "checkpoints" / "00000002.npz").write_bytes(packed({}, {"generation": 2})[0])

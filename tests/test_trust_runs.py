@@ -17,7 +17,6 @@ from conftest import TINY, apart
 import vsr.cli as cli
 import vsr.experiments.evolve.command as evolve_module
 from vsr.arrays import CorruptFileError, packed, read_arrays, read_label, unpacked
-from vsr.evo.evolution_strategy import Climb, start
 from vsr.experiments import devices
 from vsr.experiments.config import UserError
 from vsr.experiments.devices import private_folder
@@ -31,7 +30,7 @@ from vsr.experiments.storage.robots import load_robot
 from vsr.experiments.storage.runs import read_run
 from vsr.experiments.storage.settings import read_settings
 from vsr.experiments.sweep.folder import saved_generations
-from vsr.experiments.train.command import _store, _stored
+from vsr.experiments.train.folder import TrainingFolder
 from vsr.experiments.watch.following import Follower
 
 ARRAYS = {
@@ -471,20 +470,22 @@ def test_a_flipped_bit_anywhere_never_shows_a_traceback_or_another_result(vsr, r
 
 
 def test_training_is_not_begun_again_over_what_it_had(tmp_path):
-    key = jax.random.key(0)
-    search = start(key, jax.numpy.zeros(3))
-    later = Climb(search.mean + 1, search.gradient, search.square, search.generation + 2, key)
+    learner, later = {"mean": jax.numpy.zeros(3)}, {"mean": jax.numpy.ones(3)}
     rows = [{"generation": 0}, {"generation": 1}]
-    _store(tmp_path, later, rows)
+    folder = TrainingFolder(tmp_path, [])
+    folder.store(learner, rows[0])
+    folder.store(later, rows[1])
     for known in (rows[:1], rows):  # the last row may not have been written any more
-        curve = list(known)
-        assert _stored(tmp_path, search, curve).mean.tolist() == [1, 1, 1]
-        assert curve == rows
-    with pytest.raises(UserError, match=r"curve.json: it has 0 rows, but search.npz is of 2 generations"):
-        _stored(tmp_path, search, [])
-    (tmp_path / "search.npz").write_bytes(flipped((tmp_path / "search.npz").read_bytes(), 999))
+        again = TrainingFolder(tmp_path, list(known))
+        assert again.restore(learner)["mean"].tolist() == [1, 1, 1]
+        assert again.curve == rows
+    with pytest.raises(UserError, match=r"curve.json: it has 0 rows, but search.npz is of 2"):
+        TrainingFolder(tmp_path, []).restore(learner)
+    with pytest.raises(UserError, match=r"search.npz: it is not of this training"):
+        TrainingFolder(tmp_path, list(rows)).restore({"mean": jax.numpy.zeros(4)})
+    (tmp_path / "search.npz").write_bytes(flipped((tmp_path / "search.npz").read_bytes(), 99))
     with pytest.raises(UserError, match=r"search\.npz: corrupted"):
-        _stored(tmp_path, search, rows)
+        TrainingFolder(tmp_path, list(rows)).restore(learner)
 
 
 def test_numbered_files_are_found_in_order(tmp_path):

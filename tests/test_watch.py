@@ -425,5 +425,5 @@ def test_it_ends_cleanly_when_asked_to(run):
         process.send_signal(signal.SIGTERM)
         output, errors = process.communicate(timeout=60)
     assert process.returncode == 0, errors
-    assert output.endswith("stopped watching\n")
+    assert output.endswith("stopped\n")
     assert "Traceback" not in errors

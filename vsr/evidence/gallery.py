@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import html
 import io
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -57,6 +58,8 @@ class Tile(ShownRobot):
     """what is to be seen"""
     command: str
     """what makes such a robot"""
+    cost: str = ""
+    """of the command, where the robot's file does not say it"""
     seconds: Seconds = 8.0
     """how long the film is [s]"""
     color: Literal["area", "control", "strain", "material"] = "area"
@@ -152,14 +155,14 @@ def page(gallery: Gallery, folder: Path) -> str:
         say(f"simulating {tile.title}")
         moving, still = (base64.b64encode(film).decode() for film in film_of(tile, folder, gallery.panel))
         path = folder / tile.robot
-        facts = "; ".join(part for part in (score_of(read_title(path)), cost_of(path)) if part)
+        facts = "; ".join(part for part in (score_of(read_title(path)), tile.cost or cost_of(path)) if part)
         fields = {name: html.escape(text) for name, text in (("title", tile.title), ("words", tile.words))}
         tiles.append(
             TILE.format(
                 **fields,
                 facts=f'<p class="facts">{html.escape(facts[:1].upper() + facts[1:])}</p>' if facts else "",
-                command=html.escape(tile.command),
-                play=html.escape(f"vsr play {_from_root(path)}"),
+                command=_breakable(tile.command),
+                play=_breakable(f"vsr play {_from_root(path)}"),
                 moving=moving,
                 still=still,
                 width=gallery.panel[0],
@@ -167,6 +170,11 @@ def page(gallery: Gallery, folder: Path) -> str:
             )
         )
     return PAGE.replace("@@TILES@@", "\n".join(tiles))
+
+
+def _breakable(command: str) -> str:
+    """As HTML, with places where a narrow page may begin another line."""
+    return re.sub("([/_])", r"\1<wbr>", html.escape(command, quote=False))
 
 
 def _from_root(path: Path) -> str:
@@ -184,8 +192,8 @@ TILE = """<article>
 <p>{words}</p>
 {facts}
 <dl>
-<dt>evolve</dt><dd><code>{command}</code></dd>
-<dt>see it</dt><dd><code>{play}</code></dd>
+<dt>make</dt><dd><code>{command}</code></dd>
+<dt>see</dt><dd><code>{play}</code></dd>
 </dl>
 </article>"""
 
@@ -229,7 +237,7 @@ code { font: 12.5px/1.5 ui-monospace, "DejaVu Sans Mono", monospace; }
 <header>
 <h1>Gallery</h1>
 <p>Each film is simulated from the robot's file. Colors are the area or volume of voxels over that at rest: red is
-smaller, yellow larger.</p>
+smaller, yellow larger, blue is water.</p>
 </header>
 <main>
 @@TILES@@

@@ -87,12 +87,15 @@ def _check_set(described: EvaluationSet, path: Path, settings: Sequence[str]) ->
 
 
 def _check_study(file: StudyFile, settings: Sequence[str]) -> list[tuple[str, str]]:
-    """Every experiment as its file has it, traced; then on every scale, only built."""
+    """The first experiment of every file, traced; all others, and all on every scale, only built."""
     lines = [("study", file.study.title)]
+    traced = {file.file(name): name for name in reversed(file.study.experiments)}
     for name in file.study.experiments:
         experiment = file.experiment(name, settings)
-        with precision(experiment.physics.precision):
-            lines.append((name, dict(_check_experiment(experiment, name, simulated=False))["genes"]))
+        if traced[file.file(name)] == name:
+            with precision(experiment.physics.precision):
+                _check_experiment(experiment, name, simulated=False)
+        lines.append((name, _genes(experiment)))
     for scale, described in file.study.scales.items():
         names = described.experiments or tuple(file.study.experiments)
         experiments = [file.experiment(name, (*described.settings(name), *settings)) for name in names]
@@ -136,14 +139,21 @@ def _check_experiment(experiment: Experiment, what: str, *, simulated: bool = Tr
 
 def _trials_text(experiment: Experiment) -> list[tuple[str, str]]:
     """Simulations of every evaluation, if it is more than one episode."""
-    said = [experiment.evaluation.summary] if experiment.evaluation.summary else []
+    options = experiment.evaluation
+    said = [options.summary] if options.summary else []
     cost = experiment.episodes() / experiment.optimizer.population_size
     if not said and cost == 1:
         return []
     learning = experiment.learning
     said += [] if learning is None else [f"after {learning.steps} steps of learning ({learning.inheritance})"]
     lines = [("fitness", ", ".join(said))] if said else []
-    return [*lines, ("cost of an evaluation", f"{cost:.3g} episodes in the mean")]
+    lines.append(("cost of an evaluation", f"{cost:.3g} episodes in the mean"))
+    if options.confirm is None:
+        return lines
+    last, all_of_it = len(experiment.seeds) * options.last_cost, experiment.generations * experiment.episodes()
+    share = 100 * last / (len(experiment.seeds) * all_of_it)
+    said = f"{options.confirmation}, {count(last)} episodes at the end: {share:.2g} % of the run"
+    return [*lines, ("reported fitness", said)]
 
 
 def _describe_someone(experiment: Experiment) -> list[int]:

@@ -1,7 +1,9 @@
-"""Claims about experiments, and whether they hold: a kind of claim is one class and one line in CLAIMS.
+"""Claims about experiments, and verdicts on them: a kind of claim is one class and one line in CLAIMS.
 
-Each judges numbers that runs have left, by a rule that is fixed before they are seen. `in part` means that the medians
-agree with the claim but not clearly, or not in size.
+Each is tested by a rule that is fixed before any run. Samples are over seeds. Tests are exact. All claims of one
+family, by default all of a study, are corrected together by Holm's method. A claim is `supported` if the corrected p is
+below 0.05 and the difference is as claimed, `contradicted` if it is below 0.05 and the difference is the opposite, and
+otherwise `not significant`.
 """
 
 from __future__ import annotations
@@ -9,15 +11,14 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
-from scipy.stats import levene
 
-from vsr.experiments.ranks import middle, p_value
+from vsr.experiments.ranks import RESAMPLES, holm, middle, p_value, resampled, superiority, superiority_interval
 from vsr.experiments.refine import Robustness
 from vsr.experiments.resimulate import aggregate
 from vsr.experiments.storage.runs import Run
@@ -26,7 +27,7 @@ from vsr.spec import Real, Registry, Spec
 
 SIGNIFICANT = 0.05
 
-Holds = Literal["yes", "in part", "no", "not run"]
+Holds = Literal["supported", "not significant", "contradicted", "not run"]
 Share = Annotated[Real, Field(ge=0, le=1)]
 
 
@@ -129,10 +130,15 @@ class Result:
         """Fitness over the measure."""
         return self.run.experiment.fitness.sign
 
-    def late(self, begin: float = 1.0, end: float = 1.0) -> np.ndarray:
-        """Each seed's best fitness, averaged from one share of the generations to another, (seeds,)."""
+    @property
+    def final(self) -> np.ndarray:
+        """Fitness of each seed's best robot as the run reports it: confirmed, where that was asked for, (seeds,)."""
+        return self.run.fitness[:, -1]
+
+    def during(self, begin: float, end: float) -> np.ndarray:
+        """Each seed's best fitness in the search, averaged from one share of the generations to another, (seeds,)."""
         last = self.run.generations - 1
-        return self.run.fitness[:, round(begin * last) : round(end * last) + 1].mean(1)
+        return self.run.search_fitness[:, round(begin * last) : round(end * last) + 1].mean(1)
 
     @property
     def repeated(self) -> np.ndarray | None:
@@ -146,14 +152,46 @@ class Result:
 
 
 @dataclass(frozen=True)
+class Outcome:
+    """What the test of a claim gave, before it is corrected for other tests."""
+
+    evidence: str
+    p: float
+    as_claimed: bool
+    """whether the difference is the claimed one, and not the opposite"""
+    effect: float = math.nan
+    """Vargha and Delaney's A: chance that a seed has more of what is claimed; 0.5 is no effect"""
+    interval: tuple[float, float] = (math.nan, math.nan)
+    """of 95 % for the effect, by bootstrap"""
+
+
+@dataclass(frozen=True)
 class Verdict:
-    """Whether a claim holds, and in which numbers."""
+    """Whether a claim is borne out, and in which numbers."""
 
     holds: Holds
     evidence: str
+    tested: Outcome | None = None
+    p_holm: float = math.nan
+    """p, corrected for all tests of the family"""
+
+    @property
+    def effect(self) -> str:
+        """With its interval, for people."""
+        if self.tested is None or not math.isfinite(self.tested.effect):
+            return ""
+        low, high = self.tested.interval
+        return f"{self.tested.effect:.2f} [{low:.2f}, {high:.2f}]"
+
+    @property
+    def p(self) -> str:
+        """As it is, and corrected, for people."""
+        if self.tested is None or math.isnan(self.tested.p):
+            return ""
+        return f"{self.tested.p:.2g} ({self.p_holm:.2g})"
 
 
-NOT_EXCHANGED = Verdict("not run", "winners have not been exchanged yet")
+NOT_EXCHANGED = "winners have not been exchanged yet"
 
 
 class Claim(Spec):
@@ -161,6 +199,8 @@ class Claim(Spec):
 
     text: str
     """the claim in words"""
+    family: str = ""
+    """claims of one family are corrected together; by default all of a study that name none"""
 
     @property
     @abstractmethod
@@ -168,15 +208,16 @@ class Claim(Spec):
         """Names of the experiments it is about."""
 
     @abstractmethod
-    def judge(self, results: Mapping[str, Result]) -> Verdict:
-        """Whether it holds; `results` has all that it needs."""
+    def test(self, results: Mapping[str, Result]) -> Outcome | str:
+        """The test, or why there is none; `results` has all that it needs."""
 
 
 class Gain(Claim):
-    """Evolution makes robots better, by some ratio, than the best of the random first generation.
+    """Evolution makes robots better, by about some ratio, than the best of the random first generation.
 
-    Yes if the ratio of the medians over seeds, last generation to first, is the expected one within a quarter (or the
-    tolerance given) and a two-sided Mann-Whitney test is significant (p < 0.05); in part if there is any other gain.
+    The ratio of medians over seeds, last generation to first, is tested for lying within a quarter (or the tolerance
+    given) of the expected one: by two one-sided bootstrap tests over seeds, or, if it lies outside, by a two-sided one
+    for lying outside. 10,000 resamples with a fixed seed.
     """
 
     type: Literal["gain"] = "gain"
@@ -191,18 +232,31 @@ class Gain(Claim):
     def needs(self) -> tuple[str, ...]:
         return (self.experiment,)
 
-    def judge(self, results: Mapping[str, Result]) -> Verdict:
+    def test(self, results: Mapping[str, Result]) -> Outcome | str:
         result = results[self.experiment]
-        first, last = result.late(0.0, 0.0), result.late()
-        ratio, p = gain(result), p_value(last, first)
+        first, last = result.sign * result.during(0.0, 0.0), result.sign * result.final
+        known = np.isfinite(first) & np.isfinite(last)
+        if known.sum() < 2:
+            return "fewer than two seeds have a first and a last best"
+        first, last = first[known], last[known]
+
+        def ratio(which: np.ndarray) -> np.ndarray:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                return np.median(last[which], -1) / np.median(first[which], -1)
+
+        every = np.arange(first.size)
+        found, drawn = float(ratio(every[None])[0]), resampled((every,), ratio)
         low, high = self.about * (1 - self.tolerance), self.about * (1 + self.tolerance)
+        within = low <= found <= high
+        below, above = (_share_of(drawn <= low), _share_of(drawn >= high))
+        p = max(below, above) if within else min(1.0, 2 * (1 - below if found < low else 1 - above) + 1 / RESAMPLES)
+        ends = np.quantile(drawn, (0.025, 0.975)).tolist()
         evidence = (
-            f"{median(result, last)} against {median(result, first)} at random: {number(ratio)} times "
-            f"({low:.3g} to {high:.3g} expected), p = {p:.2g}"
+            f"{number(result.sign * float(np.median(result.sign * last)))} against "
+            f"{number(float(np.median(first)))} at random: {number(found)} times [{ends[0]:.3g}, {ends[1]:.3g}], "
+            f"{low:.3g} to {high:.3g} expected"
         )
-        if low <= ratio <= high and p < SIGNIFICANT:
-            return Verdict("yes", evidence)
-        return Verdict("in part" if middle(last) > middle(first) else "no", evidence)
+        return Outcome(evidence, p, within)
 
 
 class Comparison(Claim):
@@ -221,74 +275,69 @@ class Comparison(Claim):
 class Above(Comparison):
     """One experiment's best robots are better than another's, at the end or during a part of the run.
 
-    Yes if the median over seeds is better and a two-sided Mann-Whitney test is significant (p < 0.05); in part if only
-    the median is better.
+    Exact two-sided Mann-Whitney test of the fitness that runs report at their end, or of the search's best fitness
+    averaged over a part of the generations.
     """
 
     type: Literal["above"] = "above"
-    during: tuple[Share, Share] = (1.0, 1.0)
-    """from and to which share of the generations; by default the last one"""
+    during: tuple[Share, Share] | None = None
+    """from and to which share of the generations; by default the end"""
 
-    def judge(self, results: Mapping[str, Result]) -> Verdict:
+    def test(self, results: Mapping[str, Result]) -> Outcome | str:
         better, worse = results[self.experiment], results[self.than]
-        a, b = better.late(*self.during), worse.late(*self.during)
-        evidence = _against(better, worse, a, b)
-        again = better.typical, worse.typical
-        if self.during == (1.0, 1.0) and again[0] is not None and again[1] is not None:
-            evidence += f"; in the median of several repeats {_against(better, worse, again[0], again[1])}"
-        if self.during == (1.0, 1.0):
-            evidence += f"; p over the generations: {_course(better, worse)}"
-        if middle(a) <= middle(b):
-            return Verdict("no", evidence)
-        return Verdict("yes" if p_value(a, b) < SIGNIFICANT else "in part", evidence)
+        if self.during is not None:
+            a, b = better.during(*self.during), worse.during(*self.during)
+            return _tested(a, b, _against(better, worse, a, b))
+        a, b = better.final, worse.final
+        evidence, again = _against(better, worse, a, b), (better.typical, worse.typical)
+        if again[0] is not None and again[1] is not None:
+            evidence += f"; in the median of further repeats {_against(better, worse, again[0], again[1])}"
+        return _tested(a, b, evidence)
 
 
 class GainsMore(Comparison):
     """Evolution makes one experiment's robots better by a larger ratio than another's.
 
-    Of every seed the ratio of its last best to its first is taken. Yes if the median over seeds is larger and a
-    two-sided Mann-Whitney test is significant (p < 0.05); in part if it is only larger.
+    Exact two-sided Mann-Whitney test of the ratios of last best to first best, seed by seed. Seeds without a meaningful
+    ratio are left out and counted.
     """
 
     type: Literal["gains_more"] = "gains_more"
 
-    def judge(self, results: Mapping[str, Result]) -> Verdict:
+    def test(self, results: Mapping[str, Result]) -> Outcome | str:
         a, b = (_gains(results[name]) for name in self.needs)
         if not (a.size and b.size):
-            return Verdict("no", "no seed has a first and a last best with a meaningful ratio")
-        p = p_value(a, b)
-        evidence = f"{np.median(a):.3g} times against {np.median(b):.3g} times (medians over seeds), p = {p:.2g}"
-        if np.median(a) <= np.median(b):
-            return Verdict("no", evidence)
-        return Verdict("yes" if p < SIGNIFICANT else "in part", evidence)
+            return "no seed has a first and a last best with a meaningful ratio"
+        left_out = sum(results[name].final.size for name in self.needs) - a.size - b.size
+        evidence = f"{np.median(a):.3g} times against {np.median(b):.3g} times"
+        return _tested(a, b, evidence + (f"; {left_out} seeds left out" if left_out else ""))
 
 
 class Wider(Comparison):
     """One experiment's final results spread more over seeds than another's.
 
-    Yes if the standard deviation is larger and a Brown-Forsythe test is significant (p < 0.05); in part if it is only
-    larger.
+    Exact two-sided Mann-Whitney test of the distances of seeds from the median of their own experiment. Seeds that
+    failed are left out and counted.
     """
 
     type: Literal["wider"] = "wider"
 
-    def judge(self, results: Mapping[str, Result]) -> Verdict:
-        a, b = (values[np.isfinite(values)] for values in (results[name].late() for name in self.needs))
+    def test(self, results: Mapping[str, Result]) -> Outcome | str:
+        finals = [results[name].final for name in self.needs]
+        a, b = (values[np.isfinite(values)] for values in finals)
         if min(a.size, b.size) < 2:
-            return Verdict("no", "fewer than two seeds have a robot")
-        p = float(levene(a, b, center="median").pvalue) if min(a.size, b.size) > 2 else math.nan
-        evidence = f"σ {a.std():.3g} against {b.std():.3g}, p = {p:.2g}"
-        if a.std() <= b.std():
-            return Verdict("no", evidence)
-        return Verdict("yes" if p < SIGNIFICANT else "in part", evidence)
+            return "fewer than two seeds have a robot"
+        left_out = sum(values.size for values in finals) - a.size - b.size
+        evidence = f"σ {a.std():.3g} against {b.std():.3g}" + (f"; {left_out} seeds left out" if left_out else "")
+        a, b = (abs(values - np.median(values)) for values in (a, b))
+        return _tested(a, b, f"{evidence}; distances from the median {np.median(a):.3g} against {np.median(b):.3g}")
 
 
 class FaresBetter(Comparison):
     """One experiment's winners are better than another's in some world, where both are simulated alike.
 
     Each robot counts with the lesser of its medians over trials with default and smallest time steps, a failure less
-    than any other. Yes if the median over seeds is better and a two-sided Mann-Whitney test is significant (p < 0.05);
-    in part if only the median is better."""
+    than any other. Exact two-sided Mann-Whitney test."""
 
     type: Literal["fares_better"] = "fares_better"
     world: str
@@ -298,81 +347,76 @@ class FaresBetter(Comparison):
     def needs(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys((self.experiment, self.than, self.world)))
 
-    def judge(self, results: Mapping[str, Result]) -> Verdict:
+    def test(self, results: Mapping[str, Result]) -> Outcome | str:
         found = results[self.experiment].exchange
         if found is None:
             return NOT_EXCHANGED
         a, b = (found.fitness(name, self.world) for name in (self.experiment, self.than))
-        return _judged(a, b, _against(results[self.experiment], results[self.than], a, b))
+        return _tested(a, b, _against(results[self.experiment], results[self.than], a, b))
 
 
 class KeepsMore(Comparison):
     """Winners of one experiment keep more of their fitness in another's world than the other's keep in theirs.
 
-    Yes if the median over seeds of the share that is kept is larger and a two-sided Mann-Whitney test is significant
-    (p < 0.05); in part if it is only larger. Robots that get nowhere at home are left out and counted.
+    Exact two-sided Mann-Whitney test of the shares that are kept. Robots that get nowhere at home are left out and
+    counted.
     """
 
     type: Literal["keeps_more"] = "keeps_more"
 
-    def judge(self, results: Mapping[str, Result]) -> Verdict:
+    def test(self, results: Mapping[str, Result]) -> Outcome | str:
         found = results[self.experiment].exchange
         if found is None:
             return NOT_EXCHANGED
         shares = found.kept(self.experiment, self.than), found.kept(self.than, self.experiment)
         a, b = (values[~np.isnan(values)] for values in shares)
         if not (a.size and b.size):
-            return Verdict("no", "no robot of one of them gets anywhere at home")
+            return "no robot of one of them gets anywhere at home"
         left_out = sum(values.size for values in shares) - a.size - b.size
-        evidence = f"{_percent(a)} kept against {_percent(b)}, p = {p_value(a, b):.2g}"
-        return _judged(a, b, evidence + (f"; {left_out} robots left out" if left_out else ""))
+        evidence = f"{_percent(a)} kept against {_percent(b)}"
+        return _tested(a, b, evidence + (f"; {left_out} robots left out" if left_out else ""))
 
 
 class MoreOf(Comparison):
     """Winners of one experiment have more of a trait, each at home, than another's.
 
-    Yes if the median over seeds is larger and a two-sided Mann-Whitney test is significant (p < 0.05); in part if it is
-    only larger. Robots of which it is not known (they failed) are left out and counted.
+    Exact two-sided Mann-Whitney test. Robots of which it is not known (they failed) are left out and counted.
     """
 
     type: Literal["more_of"] = "more_of"
     trait: Trait
     """of what"""
 
-    def judge(self, results: Mapping[str, Result]) -> Verdict:
+    def test(self, results: Mapping[str, Result]) -> Outcome | str:
         found = results[self.experiment].exchange
         if found is None:
             return NOT_EXCHANGED
         values = [found.trait(name, self.trait) for name in self.needs]
         a, b = (each[np.isfinite(each)] for each in values)
         if not (a.size and b.size):
-            return Verdict("no", "no robot of one of them is left")
+            return "no robot of one of them is left"
         left_out = sum(each.size for each in values) - a.size - b.size
-        evidence = f"{np.median(a):.3g} against {np.median(b):.3g} (medians), p = {p_value(a, b):.2g}"
-        return _judged(a, b, evidence + (f"; {left_out} robots left out" if left_out else ""))
+        evidence = f"{np.median(a):.3g} against {np.median(b):.3g}"
+        return _tested(a, b, evidence + (f"; {left_out} robots left out" if left_out else ""))
 
 
 class MetricAbove(Comparison):
     """One experiment's search ends with more of something that searches report themselves than another's.
 
     Metrics are those of archives and fronts, such as body.coverage or hypervolume; `bodies`, how many different ones
-    the population or the archives hold, is reported by all. Yes if the median over seeds is larger and a two-sided
-    Mann-Whitney test is significant (p < 0.05); in part if it is only larger.
+    the population or the archives hold, is reported by all. Exact two-sided Mann-Whitney test.
     """
 
     type: Literal["metric_above"] = "metric_above"
     metric: str
     """of what"""
 
-    def judge(self, results: Mapping[str, Result]) -> Verdict:
+    def test(self, results: Mapping[str, Result]) -> Outcome | str:
         metrics = {name: self._metric(results[name].run) for name in self.needs}
         if silent := [name for name, values in metrics.items() if values is None]:
-            return Verdict("not run", f"{silent[0]} reports no metric '{self.metric}'")
+            return f"{silent[0]} reports no metric '{self.metric}'"
         a, b = (np.nan_to_num(values[:, -1], nan=-np.inf) for values in metrics.values() if values is not None)
-        evidence = (
-            f"{float(middle(a)):.3g} against {float(middle(b)):.3g} (medians over seeds), p = {p_value(a, b):.2g}"
-        )
-        return _judged(a, b, evidence)
+        return _tested(a, b, f"{float(middle(a)):.3g} against {float(middle(b)):.3g}")
 
     def _metric(self, run: Run) -> np.ndarray | None:
         """Of every seed and generation, None if the search does not report it."""
@@ -395,17 +439,38 @@ CLAIMS: Registry[type[Claim]] = Registry(
 """Every kind of claim by its name."""
 
 
-def judge(claim: Claim, results: Mapping[str, Result]) -> Verdict:
-    """Whether a claim holds, if its experiments have been run."""
+def judge(claims: Sequence[Claim], results: Mapping[str, Result]) -> list[Verdict]:
+    """Verdicts on claims, those of each family corrected together; results: of experiments that have been run."""
+    tested = [_test(claim, results) for claim in claims]
+    corrected = np.full(len(claims), np.nan)
+    for family in {claim.family for claim in claims}:
+        own = [place for place, claim in enumerate(claims) if claim.family == family]
+        corrected[own] = holm([one.p if isinstance(one := tested[place], Outcome) else math.nan for place in own])
+    return [_verdict(one, float(p)) for one, p in zip(tested, corrected, strict=True)]
+
+
+def _test(claim: Claim, results: Mapping[str, Result]) -> Outcome | str:
     missing = [name for name in claim.needs if name not in results]
-    return Verdict("not run", f"{', '.join(missing)} missing") if missing else claim.judge(results)
+    return f"{', '.join(missing)} missing" if missing else claim.test(results)
 
 
-def _judged(a: np.ndarray, b: np.ndarray, evidence: str) -> Verdict:
-    """Whether the first numbers are larger, in the median and clearly."""
-    if middle(a) <= middle(b):
-        return Verdict("no", evidence)
-    return Verdict("yes" if p_value(a, b) < SIGNIFICANT else "in part", evidence)
+def _verdict(tested: Outcome | str, p_holm: float) -> Verdict:
+    if isinstance(tested, str):
+        return Verdict("not run", tested)
+    clear = p_holm < SIGNIFICANT
+    holds: Holds = "not significant" if not clear else "supported" if tested.as_claimed else "contradicted"
+    return Verdict(holds, tested.evidence, tested, p_holm)
+
+
+def _tested(a: np.ndarray, b: np.ndarray, evidence: str) -> Outcome:
+    """The exact Mann-Whitney test of whether the first numbers are larger."""
+    effect = float(superiority(a, b))
+    return Outcome(evidence, p_value(a, b), effect > 0.5, effect, superiority_interval(a, b))
+
+
+def _share_of(true: np.ndarray) -> float:
+    """How many of the resamples, and one more: no p is nothing."""
+    return (int(true.sum()) + 1) / (true.size + 1)
 
 
 def _percent(shares: np.ndarray) -> str:
@@ -415,25 +480,15 @@ def _percent(shares: np.ndarray) -> str:
 
 def gain(result: Result) -> float:
     """Final median over that of the first generation; not a number where a ratio means nothing."""
-    first, last = (result.sign * float(middle(result.late(at, at))) for at in (0.0, 1.0))
+    first, last = (result.sign * float(middle(values)) for values in (result.during(0.0, 0.0), result.final))
     return last / first if min(first, last) > 0 and math.isfinite(last / first) else math.nan
 
 
 def _gains(result: Result) -> np.ndarray:
     """Last best over first best of every seed for which that means something."""
-    first, last = (result.sign * result.late(at, at) for at in (0.0, 1.0))
+    first, last = (result.sign * values for values in (result.during(0.0, 0.0), result.final))
     known = np.isfinite(first) & np.isfinite(last) & (first > 0) & (last > 0)
     return last[known] / first[known]
-
-
-def _course(better: Result, worse: Result) -> str:
-    """p at parts of the run, marked where the other one is ahead."""
-    shown = []
-    for share in (0.2, 0.4, 0.6, 0.8, 1.0):
-        a, b = better.late(share, share), worse.late(share, share)
-        behind = " (behind)" if middle(a) <= middle(b) else ""
-        shown.append(f"{100 * share:.0f} % {p_value(a, b):.2g}{behind}")
-    return ", ".join(shown)
 
 
 def median(result: Result, fitness: np.ndarray) -> str:
@@ -447,4 +502,4 @@ def number(value: float) -> str:
 
 
 def _against(better: Result, worse: Result, a: np.ndarray, b: np.ndarray) -> str:
-    return f"{median(better, a)} against {median(worse, b)}, p = {p_value(a, b):.2g}"
+    return f"{median(better, a)} against {median(worse, b)}"

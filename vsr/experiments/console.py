@@ -59,19 +59,21 @@ class Pulse:
 
 
 @contextlib.contextmanager
-def busy(what: str, *, counting: bool = True) -> Iterator[None]:
+def busy(what: str, *, counting: bool = True, report: Callable[[str], None] | None = None) -> Iterator[None]:
     """Show on stderr what a command is working on and for how long, if it takes long.
 
     In a terminal a line counts the seconds and goes away at the end, unless `counting` is turned off because there is
-    another display; elsewhere a line is printed from time to time.
+    another display; elsewhere a line is printed from time to time, or given to `report`.
     """
     stream, done = sys.stderr, threading.Event()
+    terminal = report is None and stream.isatty()
 
     def put(text: str) -> None:
         stream.write(text)
         stream.flush()
 
-    pulse = Pulse(lambda passed: put(f"{what} ... {passed:.0f} s\n"))
+    tell = report or (lambda line: put(f"{line}\n"))
+    pulse = Pulse(lambda passed: tell(f"{what} ... {passed:.0f} s"))
 
     def count() -> None:
         if not done.wait(Pulse.FIRST):
@@ -83,10 +85,10 @@ def busy(what: str, *, counting: bool = True) -> Iterator[None]:
         while not done.wait(0.5):
             pulse.beat()
 
-    if stream.isatty() and not counting:
+    if terminal and not counting:
         yield
         return
-    thread = threading.Thread(target=count if stream.isatty() else remind, daemon=True)
+    thread = threading.Thread(target=count if terminal else remind, daemon=True)
     thread.start()
     try:
         yield

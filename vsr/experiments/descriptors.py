@@ -109,8 +109,9 @@ def describe(robot: EvolvedRobot, genes: Genes, names: Sequence[str]) -> dict[st
         **BODY_DESCRIPTORS,
         **{f"{SHARE}{symbol}": partial(share_of, place) for place, symbol in enumerate(symbols)},
     }
-    cells = robot.body.decode(genes["body"])
-    of_body = {name: known[name](cells) for name in names if name in known}
+    wanted = [name for name in names if name in known]
+    cells = robot.body.decode(genes["body"]) if wanted else None
+    of_body = {name: known[name](cells) for name in wanted}
     own = CONTROLLER_DESCRIPTORS
     of_brain = {name: own[name](genes["controller"]) for name in names if name in own}
     return {name: value.astype(genes["controller"].dtype) for name, value in {**of_body, **of_brain}.items()}

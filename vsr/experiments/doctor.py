@@ -24,7 +24,7 @@ DISTRIBUTION = "voxel-soft-robots"
 EXTRAS = {
     "gym": (("gymnasium",), "environments for gymnasium"),
     "es": (("evosax", "optax"), "evolution strategies"),
-    "learning": (("optax",), "learning by gradients"),
+    "learning": (("optax",), "policies by vsr train, learning by gradients"),
     "mesh": (("trimesh", "rtree"), "bodies from meshes"),
     "slurm": (("submitit",), "sweeps on a cluster"),
     "video": (("imageio_ffmpeg",), "films as MP4"),
@@ -105,7 +105,7 @@ def _requirements() -> Iterator[Finding]:
 
 
 def within(found: str, bounds: str) -> bool:
-    """Whether a version lies within bounds such as `>=0.10.1,<0.12`."""
+    """Whether a version lies within bounds such as `>=0.10.1,<0.13`."""
     own = _numbers(found)
     for bound in filter(None, bounds.replace(" ", "").split(",")):
         at_least, below = bound.removeprefix(">="), bound.removeprefix("<")

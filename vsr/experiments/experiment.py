@@ -18,11 +18,12 @@ from vsr.evo.protocol import Search
 from vsr.experiments.descriptors import descriptor_names
 from vsr.experiments.encodings import EvolvedRobot
 from vsr.experiments.encodings.base import BodyEncoding
-from vsr.experiments.learning import WAY_BACK, Learning, check_gradients
-from vsr.experiments.perturbation import EvaluationOptions
+from vsr.experiments.encodings.networks import PolicyWeights
+from vsr.experiments.learning import WAY_BACK, Learning, check_gradients, check_ppo
+from vsr.experiments.perturbation import FIRST_FRESH_BED, FRESH_BEDS, EvaluationOptions
 from vsr.physics.engine import ENGINES
 from vsr.robot import Material
-from vsr.scene import Physics, Scene, check_episode, plan
+from vsr.scene import NO_OBSERVATION, Physics, Scene, check_episode, observed_numbers, plan
 from vsr.spec import Count, FileSpec, OneOf, Real, Spec, clipped, memoize, suggest, validation_error
 from vsr.tasks import TASKS, Locomotion, Task
 from vsr.tasks.measures import PYTHON, WITHOUT_GRADIENTS, with_inputs
@@ -83,8 +84,11 @@ class Experiment(FileSpec):
     robot: EvolvedRobot
     """the encodings that evolve"""
     world: World = World()
+    """terrain, gravity, objects and other robots"""
     task: Annotated[Task, OneOf(TASKS, default="locomotion")] = Locomotion()
+    """what robots are to do, for how long, and what is measured"""
     physics: Physics = Physics()
+    """time steps, precision and implementation"""
     fitness: Annotated[Fitness, BeforeValidator(read_fitness, json_schema_input_type=Fitness | str)] = Fitness()
     """a measure's name, or a mapping with `measure` and `direction`"""
     evaluation: EvaluationOptions = EvaluationOptions()
@@ -115,20 +119,22 @@ class Experiment(FileSpec):
         *settled, against = _settled(body, self.world, self.task, self.physics, self.evaluation)
         for name, part in zip(("world", "task", "physics", "evaluation"), settled, strict=True):
             object.__setattr__(self, name, part)  # frozen for everyone else
-        issues = list(against)
+        issues = list(against) or self._observe()
         known = self.known_measures()
         used = [
             (("fitness", "measure"), self.fitness.measure),
             *((("optimizer",), name) for name in self.optimizer.descriptors),
         ]
         issues += [(path, _unknown_measure(name, known)) for path, name in used if name not in known]
-        if (part := getattr(self.optimizer, "first", "body")) not in ("body", "controller"):
-            issues.append((("optimizer", "first"), f"'{clipped(part)}' given; genes are those of body and controller"))
+        for name in ("first", "new"):  # parts of the genes that searches name
+            if (part := getattr(self.optimizer, name, None)) not in (None, "body", "controller"):
+                issues.append((("optimizer", name), f"'{clipped(part)}' given; genes are those of body and controller"))
         issues += _against_evaluation(body, self.world, self.task, self.physics, self.evaluation)
         issues += self._against_learning()
-        if self.evaluation.refine is not None and ENGINES[body.engine].fixed_substep is not None:
-            text = f"{body.engine} masses have substeps of one length only: leave it out"
-            issues.append((("evaluation", "refine"), text))
+        again = self.evaluation.refine
+        if again is not None and again.factor > 1 and ENGINES[body.engine].fixed_substep is not None:
+            text = f"{again.factor} given; {body.engine} masses have substeps of one length only: give 1"
+            issues.append((("evaluation", "refine", "factor"), text))
         evaluations = self.optimizer.population_size * self.generations
         if evaluations > MOST_EVALUATIONS:
             text = f"{evaluations:.3g} individuals in all for each seed; at most {MOST_EVALUATIONS:.3g}"
@@ -137,6 +143,22 @@ class Experiment(FileSpec):
             raise validation_error(issues)
         return self
 
+    def _observe(self) -> list[tuple[tuple[str, ...], str]]:
+        """Settle the number of inputs of a policy; returns why it cannot be one for this task, if so."""
+        policy, body = self.robot.controller, self.robot.body
+        if not isinstance(policy, PolicyWeights) or policy.sensors:
+            return []
+        shown = observed_numbers(body, self.world, self.task, self.physics, body.layers)
+        if not shown:
+            return [(("robot", "controller"), NO_OBSERVATION)]
+        if policy.observed not in (None, shown):
+            text = f"{policy.observed} given; this task shows {shown} numbers: leave it out"
+            return [(("robot", "controller", "observed"), text)]
+        if policy.observed is None:
+            settled = self.robot.model_copy(update={"controller": policy.model_copy(update={"observed": shown})})
+            object.__setattr__(self, "robot", settled)  # frozen for everyone else
+        return []
+
     def _against_learning(self) -> list[tuple[tuple[str, ...], str]]:
         """Why individuals cannot learn, or their search uses gradients, if so."""
         learning, found = self.learning, []
@@ -144,6 +166,8 @@ class Experiment(FileSpec):
             found.append((("learning",), "there is nothing to learn: this controller has no genes; leave it out"))
         if learning is not None and self.optimizer.needs_gradients:
             found.append((("learning",), f"'{self.optimizer.type}' learns itself: leave it out, or use another search"))  # pyright: ignore[reportAttributeAccessIssue]
+        if learning is not None and learning.method == "ppo":
+            found += check_ppo(self.robot)
         if self.optimizer.needs_gradients and self.robot.body.gene_count:
             text = "the genes of this body have no gradients: use a fixed body, or another search and `learning`"
             found.append((("optimizer", "type"), f"'{self.optimizer.type}' uses gradients, and {text}"))  # pyright: ignore[reportAttributeAccessIssue]
@@ -176,6 +200,15 @@ class Experiment(FileSpec):
         assert environment.terrain is not None
         return replace(environment, terrain=together([environment.terrain, *further]))
 
+    def bed_numbers(self, *, fresh: bool) -> tuple[int, ...]:
+        """Beds of grains of the search (`Sand.bed`), and of fresh trials after them; one alone if none is chosen."""
+        ground, options = self.world.terrain, self.evaluation
+        if ground is None or not ground.is_loose:
+            return (0,)
+        first = int(getattr(ground, "bed", 0))
+        more = range(first + FIRST_FRESH_BED, first + FIRST_FRESH_BED + FRESH_BEDS) if fresh and options.confirm else ()
+        return (*range(first, first + options.beds), *more)
+
     def known_measures(self) -> tuple[str, ...]:
         """Measures to select or distinguish robots by: the task's, and descriptors of body and brain."""
         return (*self.task.known_measures(), *descriptor_names(self.robot))
@@ -195,7 +228,10 @@ class Experiment(FileSpec):
         looked_at = individuals * self.evaluation.trials
         if self.optimizer.needs_gradients:
             total += WAY_BACK * share * looked_at
-        if learning is not None:
+        if learning is not None and learning.method == "ppo":
+            total += individuals * learning.steps_taken / max(1, self.schedule().calls)
+            total += learning.evaluations * looked_at
+        elif learning is not None:
             each = learning.samples if learning.method == "es" else 1 + WAY_BACK * share
             total += learning.steps * each * looked_at
         return total
@@ -274,6 +310,8 @@ def _against_evaluation(
     if sandy and (evaluation.terrains or evaluation.randomize.gravity):
         name = "terrains" if evaluation.terrains else "randomize"
         found.append((("evaluation", name), "sand lies in one world only, as it has settled: leave it out"))
+    if evaluation.beds > 1 and not world.is_loose:
+        found.append((("evaluation", "beds"), "there are no grains: leave it out, or take `world.terrain: sand`"))
     if not evaluation.terrains or sandy:
         return tuple(found)
     if world.terrain is None or "terrain" in task.overrides(body.engine, body.voxel_side, body.dimension).world:
@@ -296,7 +334,7 @@ def _against_evaluation(
 def _materials(body: BodyEncoding, evaluation: EvaluationOptions) -> list[Material]:
     """All that bodies may be made of, in the start in which each is stiffest."""
     materials = list(body.materials.values())
-    return [*materials, *map(evaluation.stiffened, materials)] if evaluation.randomize.scaled else materials
+    return [*materials, *map(evaluation.randomize.stiffened, materials)] if evaluation.randomize.scaled else materials
 
 
 def grid_name(experiment: Experiment) -> str:

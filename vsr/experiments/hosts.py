@@ -22,10 +22,10 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import NamedSharding
 
 from vsr.experiments.config.problems import UserError
-from vsr.experiments.population import SHARED_OUT, device_mesh, from_first_device
+from vsr.experiments.population import SHARED_OUT, device_mesh, everywhere, from_first_device
 
 SECONDS_TO_JOIN = 300
 """How long processes wait for each other."""
@@ -256,18 +256,14 @@ def _brought(leaf: Any) -> jax.Array:
 def _nothing(leaf: Any) -> jax.Array:
     """An empty array on every device."""
     pieces = [jax.device_put(leaf, device) for device in jax.local_devices()]
-    return jax.make_array_from_single_device_arrays(leaf.shape, _everywhere(), pieces)
+    return jax.make_array_from_single_device_arrays(leaf.shape, everywhere(), pieces)
 
 
 @cache
 def _gather() -> Any:
-    return jax.jit(lambda everyone: everyone, out_shardings=_everywhere())
+    return jax.jit(lambda everyone: everyone, out_shardings=everywhere())
 
 
 @cache
 def _spread() -> Any:
-    return jax.jit(from_first_device, out_shardings=_everywhere())
-
-
-def _everywhere() -> NamedSharding:
-    return NamedSharding(device_mesh(), PartitionSpec())
+    return jax.jit(from_first_device, out_shardings=everywhere())

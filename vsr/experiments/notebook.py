@@ -168,7 +168,9 @@ class LivePanel:
         self.panel, self.robot = outputs
         self.best: list[float] = []
         self.lines: list[str] = []
-        self._shown: dict[Path, int] = {}
+        self._leader = 0
+        """index of the seed whose best robot is the best so far"""
+        self._shown: tuple[Path, int] | None = None
         self._again = 0.0
 
     def say(self, text: str) -> None:
@@ -180,8 +182,9 @@ class LivePanel:
         if alarm := self.pace.alarm(progress):
             self.say(alarm)
         sign = self.experiment.fitness.sign
-        known = progress.best[np.isfinite(progress.best)]
-        self.best.append(float(sign * (sign * known).max()) if known.size else np.nan)
+        fitness = np.nan_to_num(sign * progress.best, nan=-np.inf)
+        self._leader = int(np.argmax(fitness))
+        self.best.append(float(progress.best[self._leader]) if np.isfinite(fitness[self._leader]) else np.nan)
         self._draw(progress)
         if time.monotonic() >= self._again:
             self._play()
@@ -206,16 +209,14 @@ class LivePanel:
         ]
 
     def _play(self) -> None:
-        """Show the robot of the last file in best/, if it is new; a fault must not end the run."""
-        files = [robot_file(self.path, seed) for seed in self.experiment.seeds]
-        stamps = {file: file.stat().st_mtime_ns for file in files if file.is_file()}
-        changed = [file for file, stamp in stamps.items() if self._shown.get(file) != stamp]
-        if not changed:
+        """Show the best robot so far, if it is new and its file is written; a fault must not end the run."""
+        file = robot_file(self.path, self.experiment.seeds[self._leader])
+        stamp = (file, file.stat().st_mtime_ns) if file.is_file() else None
+        if stamp in (None, self._shown):
             return
-        began, self._shown = time.monotonic(), stamps
-        newest = max(changed, key=stamps.__getitem__)
+        began, self._shown = time.monotonic(), stamp
         try:
-            self.robot.update(play_scene(load_robot(newest), LIVE_SECONDS, newest.stem))
+            self.robot.update(play_scene(load_robot(file), LIVE_SECONDS, file.stem))
         except (UserError, ValueError, RuntimeError, OSError) as error:
             self.lines = [*self.lines, f"the robot is not shown: {error}"][-3:]
         self._again = time.monotonic() + REST * (time.monotonic() - began)
@@ -257,6 +258,9 @@ def curve_svg(values: list[float]) -> str:
 @dataclass(frozen=True)
 class _Markup:
     text: str
+
+    def __repr__(self) -> str:
+        return "progress of the run"  # where no markup is shown
 
     def _repr_html_(self) -> str:
         return self.text

@@ -127,7 +127,7 @@ Robots = Annotated[tuple[str, ...], Argument("ROBOT.yaml|NAME|RUN...", shell_com
 Runs = Annotated[tuple[str, ...], Argument("RUN...")]
 Settings = Annotated[
     tuple[str, ...],
-    Option("Change a value of the file, or of the robots' files; may be repeated.", "--set", metavar="PATH=VALUE"),
+    Option("Change a value, of the file or of the robots' files; may be repeated.", "--set", metavar="PATH=VALUE"),
 ]
 Plugins = Annotated[tuple[str, ...], Option("Import your own module first.", "--plugin", metavar="MODULE")]
 TrustPlugins = Annotated[
@@ -170,15 +170,17 @@ def resume_option(rest: str = "") -> Option:
     return Option(f"Continue what was stopped or killed{rest}.", "--resume")
 
 
-def trials_option(most: int) -> Option:
-    """`--trials` of a command."""
-    return Option("Episodes of each robot or policy.", "--trials", type=click.IntRange(1, most), metavar="N")
+def trials_option(most: int, rest: str = "") -> Option:
+    """`--trials` of a command; rest: further words."""
+    return Option(f"Episodes of each robot or policy{rest}.", "--trials", type=click.IntRange(1, most), metavar="N")
 
 
 def seconds_option(rest: str = "") -> Option:
     """`--seconds` of a command; rest: further words."""
     return Option(f"Duration of an episode{rest}.", "--seconds", type=SECONDS, metavar="S")
 
+
+Jobs = Annotated[int, Option("On this machine: runs at the same time.", type=click.IntRange(1, 256), metavar="N")]
 
 # Options of each command
 
@@ -230,9 +232,7 @@ class SweepOptions(RunOptions):
         tuple[str, ...], Option("A value that varies; may be repeated.", "--sweep", metavar="PATH=VALUE,VALUE")
     ] = ()
     executor: Annotated[Literal["local", "slurm"], Option("Run on this machine or on a cluster.")] = "local"
-    jobs: Annotated[
-        int, Option("On this machine: runs at the same time.", type=click.IntRange(1, 256), metavar="N")
-    ] = 1
+    jobs: Jobs = 1
     slurm: Annotated[
         tuple[str, ...],
         Option("A parameter of the jobs, such as partition=gpu; may be repeated.", metavar="KEY=VALUE"),
@@ -251,9 +251,11 @@ class ReproduceOptions:
     out: Annotated[str | None, out_option("DIR", ": runs and reports; by default runs/ and the scale")] = None
     device: Device = None
     resume: Annotated[bool, resume_option("; finished runs are kept")] = False
+    jobs: Jobs = 1
     report_only: Annotated[
         bool, Option("Run nothing; write figures, tables and the report from the runs that exist.")
     ] = False
+    no_report: Annotated[bool, Option("Only run, for --report-only later.")] = False
     copy: Annotated[
         str | None, Option("Also copy reports, figures, tables and best robots there, without runs.", metavar="DIR")
     ] = None
@@ -417,25 +419,91 @@ class DesignOptions:
     device: Device = None
 
 
+def complete_trainings(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Names of tasks and machines for a shell."""
+    from vsr.experiments.train.command import MACHINES
+    from vsr.tasks import TASKS
+
+    return [CompletionItem(name) for name in (*TASKS, *MACHINES) if name.startswith(incomplete)]
+
+
 @dataclass(frozen=True)
 class TrainOptions:
     """Options of training a policy."""
 
-    machine: Annotated[Literal["bulldozing"], Argument()]
-    out: Annotated[str, out_option("DIR", ": curve, weights and film")]
+    what: Annotated[str, Argument("TASK|bulldozing", shell_complete=complete_trainings)]
+    out: Annotated[str, out_option("DIR", ": curve, robot or weights, and film")]
+    body: Annotated[
+        str | None,
+        Option(
+            "For a task: the robot's body, as a robot file, EvoGym's array or a drawing such as aaa/a.a; by default a "
+            "two-legged block.",
+            metavar="FILE|NAME|DRAWING",
+            shell_complete=complete_names,
+        ),
+    ] = None
+    engine: Annotated[
+        Literal["evogym", "points"] | None,
+        Option("The engine of a robot from EvoGym, that is of its kinds of voxels; by default points."),
+    ] = None
+    steps: Annotated[
+        int | None,
+        Option(
+            "For a task: environment steps in all, 1,000,000 by default; more continue a training.",
+            type=click.IntRange(1, 10**9),
+            metavar="N",
+        ),
+    ] = None
+    environments: Annotated[
+        int | None,
+        Option("For a task: copies of the environment; 32 by default.", type=click.IntRange(1, 100_000), metavar="N"),
+    ] = None
+    preset: Annotated[
+        Literal["evogym", "macd"] | None, Option("For a task: take published settings of PPO instead of our own.")
+    ] = None
+    seeds: Annotated[
+        int | None,
+        Option(
+            "Repeat with seeds 0 to N-1, all at once, and keep the best policy for a task.",
+            type=click.IntRange(1, 100_000),
+            metavar="N",
+        ),
+    ] = None
+    settings: Annotated[
+        tuple[str, ...],
+        Option(
+            "Change a value, of a task's training, such as learning.ppo.rate=1e-4; may be repeated.",
+            "--set",
+            metavar="PATH=VALUE",
+        ),
+    ] = ()
     generations: Annotated[
-        int, Option("Generations in all; more continue a training.", type=click.IntRange(1, 100_000), metavar="N")
-    ] = 100
+        int | None,
+        Option(
+            "For a machine: generations in all, 100 by default; more continue a training.",
+            type=click.IntRange(1, 100_000),
+            metavar="N",
+        ),
+    ] = None
     population: Annotated[
-        int, Option("Policies in a generation, an even number.", type=click.IntRange(2, 100_000), metavar="N")
-    ] = 64
+        int | None,
+        Option(
+            "For a machine: policies in a generation, an even number, 64 by default.",
+            type=click.IntRange(2, 100_000),
+            metavar="N",
+        ),
+    ] = None
     grains: Annotated[
-        int,
-        Option("Fewer grains are larger: the heap keeps its volume.", type=click.IntRange(10, 1_000_000), metavar="N"),
-    ] = 1024
-    seconds: Annotated[float, seconds_option()] = 15.0
-    trials: Annotated[int, trials_option(10_000)] = 2
-    seed: Annotated[int, seed_option(": of the first policy, the grains and the trials")] = 0
-    resume: Annotated[bool, resume_option(", or train for more generations")] = False
+        int | None,
+        Option(
+            "For a machine: grains, 1,024 by default; fewer are larger: the heap keeps its volume.",
+            type=click.IntRange(10, 1_000_000),
+            metavar="N",
+        ),
+    ] = None
+    seconds: Annotated[float | None, seconds_option("; for a machine, by default 15")] = None
+    trials: Annotated[int | None, trials_option(10_000, "; by default 1 for a task and 2 for a machine")] = None
+    seed: Annotated[int | None, seed_option("; by default 0")] = None
+    resume: Annotated[bool, resume_option(", or train for longer")] = False
     film: Annotated[bool, Option("Draw an episode as film.gif at the end.", "--film/--no-film")] = True
     device: Device = None

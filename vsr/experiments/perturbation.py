@@ -17,15 +17,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from pydantic import AfterValidator, Field
-from pydantic_core import PydanticCustomError
+from pydantic import Field
 
 from vsr.controllers import Controller, in_trial
 from vsr.episode import EpisodeState, Scenario, begin, reset, rollout
 from vsr.physics.engine import ENGINES, engine_of
-from vsr.robot import Material
+from vsr.randomization import DomainRandomization, engine_factors
 from vsr.spec import Count, OneOf, Real, Seconds, Spec
 from vsr.terrain import TERRAINS, AnyGround, chosen
+from vsr.world.build import chosen_bed
 from vsr.world.defaults import filled, in_proportion
 from vsr.world.placement import place
 from vsr.world.schedule import Schedule
@@ -36,21 +36,6 @@ Aggregate = Literal["median", "mean", "worst"]
 Resample = Literal["never", "every_generation"]
 MOST_TRIALS = 64
 """In which an individual is simulated, or simulated again with smaller time steps."""
-FURTHEST = 100.0
-"""Factors are between this and its inverse."""
-
-
-def _rising(bounds: tuple[float, float]) -> tuple[float, float]:
-    if bounds[0] > bounds[1]:
-        raise PydanticCustomError("rising", "Input should be two factors, the smaller first")
-    return bounds
-
-
-Factor = Annotated[Real, Field(ge=1 / FURTHEST, le=FURTHEST)]
-Factors = Annotated[tuple[Factor, Factor], AfterValidator(_rising)]
-"""The least and the greatest."""
-
-
 class InitialNoise(Spec):
     """How much trials differ. The first is always the undisturbed one."""
 
@@ -69,44 +54,24 @@ class InitialNoise(Spec):
         return filled(self, height=in_proportion(type(self).model_fields["height"].default, voxels))
 
 
-class DomainRandomization(Spec):
-    """Factors that trials draw, each from an interval, such as [0.5, 2]; null for none."""
-
-    friction: Factors | None = None
-    """of all masses; contact takes the geometric mean with the ground's"""
-    mass: Factors | None = None
-    """of all masses; springs stay as stiff as they are"""
-    stiffness: Factors | None = None
-    """of all springs, whose damping ratio stays as it is"""
-    gravity: Factors | None = None
-
-    @property
-    def quickest(self) -> tuple[float, float]:
-        """The greatest factor of springs' frequency, and the factor of mass that goes with it."""
-        stiffest, lightest = (self.stiffness or (1.0, 1.0))[1], (self.mass or (1.0, 1.0))[0]
-        return math.sqrt(stiffest / lightest), lightest
-
-    @property
-    def given(self) -> dict[str, tuple[float, float]]:
-        """Factors that are not null."""
-        return {name: value for name in type(self).model_fields if (value := getattr(self, name)) is not None}
-
-    @property
-    def scaled(self) -> tuple[str, ...]:
-        """Quantities that engines must be able to scale (vsr.physics.contract.Engine.scales)."""
-        needed = {"friction": ("friction",), "mass": ("mass", "frequency"), "stiffness": ("frequency",), "gravity": ()}
-        return tuple(dict.fromkeys(one for name in self.given for one in needed[name]))
-
-
 class Refine(Spec):
-    """A second look, with smaller time steps, at those that would lead."""
+    """A second look, with smaller time steps and in other trials, at those that would lead."""
 
-    factor: Annotated[Count, Field(ge=2, le=64)] = 4
-    """substeps are shorter by this factor"""
+    factor: Annotated[Count, Field(ge=1, le=64)] = 4
+    """substeps are shorter by this factor; 1 for other trials alone"""
     top: Annotated[Real, Field(gt=0, le=1)] = 0.05
     """share of a generation that is checked: its fittest"""
     trials: Annotated[Count, Field(ge=1, le=MOST_TRIALS)] = 3
     """in which they are checked"""
+
+
+class Confirm(Spec):
+    """A last look, in fresh trials with the time steps of `refine`, at every robot that a run reports."""
+
+    trials: Annotated[Count, Field(ge=1, le=MOST_TRIALS)] = 16
+    """in which nobody was selected; their aggregate is the fitness that the run reports"""
+    perturbation: Share = 0.01
+    """of springs' frequency, damping ratio and friction, largest relative change: 0.01 is one percent"""
 
 
 class GradientWindows(Spec):
@@ -143,6 +108,8 @@ class EvaluationOptions(Spec):
     """how they differ a lot"""
     terrains: Annotated[tuple[Ground, ...], Field(max_length=64)] = ()
     """further grounds; trials alternate: the first is on that of `world`, the next on the first of these, and so on"""
+    beds: Annotated[Count, Field(ge=1, le=64)] = 1
+    """of grains, from that of the world on; trials alternate. Fresh trials are on other beds"""
     resample: Resample = "never"
     """whether trials are the same for all individuals and generations, or resampled in every generation"""
     aggregate: Aggregate = "median"
@@ -150,6 +117,9 @@ class EvaluationOptions(Spec):
     refine: Refine | None = Refine()
     """how the fittest are re-checked with smaller time steps; null for not at all, the default where these are of one
     length only"""
+    confirm: Confirm | None = Confirm()
+    """how the fitness of a run's best robots is measured at its end; null to report that of the search, the default
+    where the fittest are not re-checked"""
     gradients: GradientWindows = GradientWindows()
     """where the episode is differentiated, if the search needs gradients"""
 
@@ -158,53 +128,72 @@ class EvaluationOptions(Spec):
         """How the fitness of a leading individual is computed; empty for a single simulation."""
         parts = [f"{self.aggregate} of {self.trials} trials"] if self.trials > 1 else []
         parts += [f"{1 + len(self.terrains)} terrains"] if self.terrains else []
+        parts += [f"{self.beds} beds of grains"] if self.beds > 1 else []
         parts += [f"{name} x {low:g} to {high:g}" for name, (low, high) in self.randomize.given.items()]
         parts += ["resampled in every generation"] if self.resample == "every_generation" else []
         if self.refine is not None:
             again = self.refine
-            parts.append(f"re-checked with time steps {again.factor} times smaller in {again.trials} trials")
+            steps = f"with time steps {again.factor} times smaller " if again.factor > 1 else ""
+            parts.append(f"re-checked {steps}in {again.trials} trials")
         return ", ".join(parts)
 
     def for_voxels(self, voxels: VoxelLike) -> EvaluationOptions:
         """With what suits such voxels, where nothing was given: lengths, trials, and whether leaders are re-checked."""
-        grounds = 1 if self.resample == "every_generation" else 1 + len(self.terrains)
+        grounds = 1 if self.resample == "every_generation" else max(1 + len(self.terrains), self.beds)
         again = self.refine
         if "refine" not in self.model_fields_set and ENGINES[voxels.engine].fixed_substep is not None:
             again = None
         elif again is not None and "trials" not in again.model_fields_set:
             again = filled(again, trials=max(again.trials, min(grounds, MOST_TRIALS)))
+        last = self.confirm
+        if "confirm" not in self.model_fields_set and again is None:
+            last = None
+        elif last is not None and "trials" not in last.model_fields_set:
+            last = filled(last, trials=max(last.trials, min(1 + len(self.terrains), MOST_TRIALS)))
         found = filled(self, trials=max(self.trials, min(grounds, MOST_TRIALS)))
-        changes = {"jitter": self.jitter.for_voxels(voxels), "refine": again}
+        changes = {"jitter": self.jitter.for_voxels(voxels), "refine": again, "confirm": last}
         changes = {name: value for name, value in changes.items() if value != getattr(found, name)}
         return found.model_copy(update=changes) if changes else found
 
     def issues(self) -> list[tuple[tuple[str, ...], str]]:
         """Settings that contradict each other: where and why."""
-        if self.resample == "every_generation":
-            return []
         found: list[tuple[tuple[str, ...], str]] = []
+        if self.confirm is not None and self.refine is None:
+            found.append((("confirm",), "it takes the time steps of `refine`, which is null: set this to null, too"))
+        if self.resample == "every_generation":
+            return found
         several = "give several trials, or `resample: every_generation`"
         if self.randomize.given and self.trials == 1:
             found.append((("randomize",), f"one start alone draws the middle of every interval: {several}"))
-        grounds = 1 + len(self.terrains)
+        grounds = max(1 + len(self.terrains), self.beds)
         looks = (("trials", self.trials), ("refine", self.refine.trials if self.refine else grounds))
         for name, trials in looks:
             if trials < grounds:
-                text = f"{trials} given; {grounds} terrains need as many at least, or `resample: every_generation`"
+                what = "terrains" if self.terrains else "beds"
+                text = f"{trials} given; {grounds} {what} need as many at least, or `resample: every_generation`"
                 found.append(((name,) if name == "trials" else ("refine", "trials"), text))
         return found
 
-    def stiffened(self, material: Material) -> Material:
-        """The material as its springs are quickest in some start."""
-        quicker, mass = self.randomize.quickest
-        if material.density is not None and material.young_modulus is not None:
-            changes = {
-                "young_modulus": quicker**2 * mass * material.young_modulus,
-                "density": mass * material.density,
-            }
-        else:
-            changes = {"spring_frequency": quicker * material.spring_frequency, "mass": mass * material.mass}
-        return material.model_copy(update=changes)
+    @property
+    def confirmation(self) -> str:
+        """How the fitness of a run's best robots is measured; empty if it is that of the search."""
+        if self.confirm is None or self.refine is None:
+            return ""
+        again = f"{self.aggregate} of {self.confirm.trials} fresh trials"
+        return f"{again} with time steps {self.refine.factor} times smaller"
+
+    @property
+    def fresh_jitter(self) -> InitialNoise:
+        """How fresh trials differ: as the others, and in the parameters that `confirm` names."""
+        assert self.confirm is not None
+        least = self.confirm.perturbation
+        changed = {name: max(least, getattr(self.jitter, name)) for name in OF_JITTER if name != "height"}
+        return self.jitter.model_copy(update=changed)
+
+    @property
+    def last_cost(self) -> int:
+        """Of confirming one robot at the end, in episodes with default steps."""
+        return 0 if self.confirm is None or self.refine is None else self.confirm.trials * self.refine.factor
 
     def cost(self, individuals: int) -> int:
         """Of a generation, in episodes with default steps."""
@@ -231,6 +220,8 @@ class Perturbation(NamedTuple):
     """factor"""
     ground: Array | None = None
     """number of the ground, of several (vsr.terrain.together)"""
+    bed: Array | None = None
+    """number of the bed of grains, of several (vsr.world.build.build_beds)"""
     number: Array | None = None
     """of the start, for noise of its own"""
 
@@ -239,6 +230,8 @@ OF_JITTER = ("height", "frequency", "damping", "friction")
 RANDOMIZED = ("friction", "mass", "stiffness", "gravity")
 GOLDEN = 1.1673039782614187
 """x⁵ = x + 1: multiples of its inverse powers fill four dimensions evenly, as those of the golden ratio fill one."""
+FRESH_BEDS, FIRST_FRESH_BED = 4, 1000
+"""Beds of grains for fresh trials, and the number of the first of them, counted from that of the world."""
 STRIDES = (*map(math.sqrt, (2, 3, 5, 7)), *(GOLDEN**-power for power in (1, 2, 3, 4)))
 """Multiples of irrational numbers fill every interval evenly, whatever their count, and each quantity its own way."""
 
@@ -250,20 +243,21 @@ def perturbations_of(
     *,
     randomize: DomainRandomization | None = None,
     grounds: int = 1,
+    beds: int = 1,
     key: Array | None = None,
     after: int = 0,
 ) -> Perturbation:
     """A number of trials, the same at every call, spread evenly over what is allowed, the undisturbed one first.
 
-    grounds: how many there are; key: to draw them at random instead, the first one, too; after: how many are left out
-    before the first, so that none is one of these.
+    grounds, beds: how many there are; key: to draw trials at random instead, the first one, too; after: how many are
+    left out before the first, so that none is one of these.
     """
     which = after + np.arange(count)
     disturbed = after + count > 1 or key is not None
     if key is not None:
         spreading, turning = jax.random.split(key)
         shares = jax.random.uniform(spreading, (len(STRIDES), count), dtype)
-        first = jax.random.randint(turning, (), 0, grounds)
+        first = jax.random.randint(turning, (), 0, grounds * beds)
         higher, either_way, inside = shares[0], 2 * shares - 1, shares
     else:
         shares, first = np.outer(STRIDES, which) % 1, 0
@@ -284,6 +278,7 @@ def perturbations_of(
         higher=jnp.asarray(jitter.height * higher, dtype) if jitter.height and disturbed else None,
         **{name: jnp.asarray(values, dtype) for name, values in factors.items()},
         ground=(jnp.asarray(which) + first) % grounds if grounds > 1 else None,
+        bed=(jnp.asarray(which) + first) % beds if beds > 1 else None,
         number=_numbers(which, key),
     )
 
@@ -296,14 +291,9 @@ def _numbers(which: np.ndarray, key: Array | None) -> Array | None:
 
 
 def _factors(jittered: dict[str, Any], varied: dict[str, Any]) -> dict[str, Any]:
-    """Those of `Start`. Stiffness is what frequency squared times mass is."""
-    found = dict(jittered)
-    if "friction" in varied:
-        found["friction"] = varied["friction"] * found.get("friction", 1)
-    if "mass" in varied or "stiffness" in varied:
-        quicker = (varied.get("stiffness", 1) / varied.get("mass", 1)) ** 0.5
-        found["frequency"] = quicker * found.get("frequency", 1)
-    return {**found, **{name: varied[name] for name in ("mass", "gravity") if name in varied}}
+    """Those of a Perturbation."""
+    scaled = {name: factor * jittered.get(name, 1) for name, factor in engine_factors(varied).items()}
+    return {**jittered, **scaled, **({"gravity": varied["gravity"]} if "gravity" in varied else {})}
 
 
 def aggregate_trials(aggregate: Aggregate, fitness: Array, axis: int = -1) -> Array:
@@ -336,6 +326,8 @@ def reset_perturbed(scenario: Scenario, start: Perturbation) -> tuple[Scenario, 
         assert environment.terrain is not None
         environment = replace(environment, terrain=chosen(environment.terrain, start.ground))
     world = replace(world, environment=environment)
+    if start.bed is not None:
+        world = replace(world, systems=chosen_bed(world.systems, start.bed))
     scenario = replace(scenario, world=world)
     if start.higher is None:
         return scenario, reset(key, scenario)

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.sharding import Mesh, PartitionSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from vsr.controllers import Controller
 from vsr.environment import Environment
@@ -172,6 +172,11 @@ def from_first_device(tree: Any) -> Any:
 def device_mesh() -> Mesh:
     """All devices in a row: those of all processes, process 0's first."""
     return Mesh(np.array(sorted(jax.devices(), key=lambda device: device.process_index)), DEVICES)
+
+
+def everywhere() -> NamedSharding:
+    """The same on every device."""
+    return NamedSharding(device_mesh(), PartitionSpec())
 
 
 def _filled_up(individuals: Any, size: int) -> Any:

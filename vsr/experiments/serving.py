@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import errno
+import os
 import socket
+import sys
+import threading
+import time
+import webbrowser
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,6 +17,8 @@ from typing import TypeVar
 from urllib.parse import urlsplit
 
 from vsr.experiments.config.problems import UserError
+from vsr.experiments.console import say
+from vsr.experiments.stopping import graceful_shutdown
 
 HOST = "127.0.0.1"
 NAMES = ("127.0.0.1", "localhost")
@@ -29,6 +36,8 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+LOOK_AGAIN = 0.1
+"""How often `serve` looks whether it is to stop [s]."""
 NEXT_PORTS = 200
 """How many are tried to find a free one."""
 MOST_SENT = 4 * 2**20
@@ -78,6 +87,43 @@ def open_on(port: int, make: Callable[[int], Server], command: str) -> Server:
         free = _free_port(max(port + 1, 1024))
         instead = f"{command} --port {free}" if free else "give another one"
         raise UserError(f"--port {port}: it {fault}; instead: {instead}") from None
+
+
+def serve(
+    server: LocalServer,
+    message: str,
+    *,
+    open_page: bool,
+    begin: Callable[[], object] | None = None,
+    end: Callable[[], object] | None = None,
+    busy: Callable[[], bool],
+) -> None:
+    """Serve until Ctrl-C or SIGTERM.
+
+    Args:
+        message: what the user reads, before the way to stop.
+        open_page: open a browser too.
+        begin: called once the server answers.
+        end: called when it has stopped.
+        busy: whether a program is still being compiled or a robot simulated, which nobody will see.
+    """
+    with server, graceful_shutdown() as stop:
+        threading.Thread(target=server.serve_forever, args=(LOOK_AGAIN,), daemon=True).start()
+        if begin is not None:
+            begin()
+        say(f"{message} (Ctrl-C stops)")
+        sys.stdout.flush()
+        if open_page and not webbrowser.open(server.address):
+            say("--open: there is no browser to open here")
+        while not stop:
+            time.sleep(LOOK_AGAIN)
+        server.shutdown()
+        if end is not None:
+            end()
+    say("stopped")
+    if busy():
+        sys.stdout.flush()
+        os._exit(0)  # rather than wait for a robot, or tear XLA down while it compiles
 
 
 def words(status: HTTPStatus, text: str) -> Answer:

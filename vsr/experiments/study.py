@@ -18,7 +18,7 @@ from vsr.experiments.config.yaml import EXTENDS, extended, parse_yaml, read_text
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.installed import CONFIGS
 from vsr.experiments.shipped import STUDY, find_config
-from vsr.spec import Count, FileSpec, OneOf, Spec, suggest, validation_error
+from vsr.spec import Count, FileSpec, OneOf, Real, Spec, suggest, validation_error
 
 SHIPPED = CONFIGS / "studies"
 PAPER = ("body", "devo", "sensing")
@@ -36,6 +36,41 @@ class Member(Spec):
     """its file, seen from the study's"""
     label: str
     """its name in figures and tables"""
+    set: tuple[str, ...] = ()
+    """values over those of its file, each as path=value; those of a scale come after"""
+    row: Name | None = None
+    """the row of `published` that it is compared with"""
+    method: str = "ours"
+    """the column in which it stands there"""
+
+
+class Published(Spec):
+    """Scores that others have published, beside which ours are put."""
+
+    about: str
+    """whose they are, and how they were reached, as Markdown"""
+    columns: tuple[str, ...] = Field(min_length=1)
+    """names of the methods"""
+    rows: dict[Name, tuple[Real | None, ...]] = Field(min_length=1)
+    """for every row a score by each of them; null where there is none"""
+    bounds: dict[Name, Real] = Field(default={})
+    """the best possible score of rows, where it is known"""
+
+    @model_validator(mode="after")
+    def _whole(self) -> Published:
+        issues = [
+            (("rows", row), f"{len(scores)} scores given for {len(self.columns)} columns")
+            for row, scores in self.rows.items()
+            if len(scores) != len(self.columns)
+        ]
+        issues += [(("bounds", row), f"there is no row '{row}'") for row in self.bounds if row not in self.rows]
+        if issues:
+            raise validation_error(issues)
+        return self
+
+    def best(self, row: str) -> float | None:
+        """The highest published score of a row, None if there is none."""
+        return max((score for score in self.rows[row] if score is not None), default=None)
 
 
 class Panel(Spec):
@@ -98,6 +133,8 @@ class Study(FileSpec):
     exchange: Swap | None = None
     """if given, every seed's best robot is tried in the worlds of all experiments, with the scale's factors and
     repeats; all must maximize the same measure, of 2-D robots"""
+    published: Published | None = None
+    """scores of others, for experiments that name a `row`"""
     plugins: tuple[str, ...] = ()
     """Python modules to import before reading the rest; they may register kinds of claims of your own"""
 
@@ -108,6 +145,14 @@ class Study(FileSpec):
             known = ", ".join(self.experiments)
             raise validation_error(
                 [(path, f"there is no experiment '{name}'; there are {known}") for path, name in unknown]
+            )
+        rows = () if self.published is None else self.published.rows
+        strange = [
+            (name, one.row) for name, one in self.experiments.items() if one.row is not None and one.row not in rows
+        ]
+        if strange:
+            raise validation_error(
+                [(("experiments", name, "row"), f"`published` has no row '{row}'") for name, row in strange]
             )
         return self
 
@@ -151,8 +196,10 @@ class StudyFile:
         return self.path.parent / self.study.experiments[experiment].file
 
     def experiment(self, name: str, settings: Sequence[str] = ()) -> Experiment:
-        """One of its experiments, with values set over the file's."""
-        return load_experiment(self.file(name), settings, run_plugins=self.run_plugins)
+        """One of its experiments, with the study's values over the file's, then those given."""
+        return load_experiment(
+            self.file(name), (*self.study.experiments[name].set, *settings), run_plugins=self.run_plugins
+        )
 
 
 def is_study(path: str | Path) -> bool:

@@ -27,8 +27,14 @@ from vsr.experiments.config import UserError, load_scene
 from vsr.experiments.console import busy, cell, console_for_tables, say, warn
 from vsr.experiments.devices import check_implementation, prepare
 from vsr.experiments.encodings import Genes
-from vsr.experiments.evolve.fitness import depends_on_generation, evaluate_all
-from vsr.experiments.evolve.generation import asked_genes, compile_evolution
+from vsr.experiments.evolve.fitness import (
+    confirm_leaders,
+    confirmed,
+    depends_on_generation,
+    evaluate_all,
+    fresh_trials,
+)
+from vsr.experiments.evolve.generation import asked_genes, compile_evolution, copies_of_best
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.memory import needs_of_experiment, needs_of_scene, require_memory
 from vsr.experiments.options import VerifyOptions
@@ -272,7 +278,7 @@ def replay(robots: Sequence[StoredRobot], done: Callable[[], None] = lambda: Non
     for place, robot in enumerate(robots):
         for places in alike:
             first = robots[places[0]]
-            if bool(first.otherwise) == bool(robot.otherwise) and first.experiment == robot.experiment:
+            if _way(first) == _way(robot) and first.experiment == robot.experiment:
                 places.append(place)
                 break
         else:
@@ -281,7 +287,8 @@ def replay(robots: Sequence[StoredRobot], done: Callable[[], None] = lambda: Non
     for places in alike:
         members = [robots[place] for place in places]
         with precision(members[0].experiment.physics.precision):
-            for chosen, values in _evaluated(members):
+            evaluated = _evaluated if members[0].record.search_score is None else _confirmed_again
+            for chosen, values in evaluated(members):
                 for member, value in zip(chosen, values, strict=True):
                     found[places[member]] = value
                     done()
@@ -336,13 +343,58 @@ def _together(experiment: Experiment, slots: Sequence[Slot], waiting: Sequence[i
     return list(taken.values())
 
 
+def _way(robot: StoredRobot) -> tuple[bool, bool]:
+    """How a score is made again: on another device or version, and as that of fresh trials."""
+    return bool(robot.otherwise), robot.record.search_score is not None
+
+
+def _confirmed_again(members: Sequence[StoredRobot]) -> Iterator[tuple[list[int], list[float]]]:
+    """Places and measures of robots whose scores are those of fresh trials, as many at a time as go together."""
+    experiment, waiting = members[0].experiment, list(range(len(members)))
+    alone = bool(members[0].otherwise)
+    look = _last_look(experiment, len(members)) if alone else compile_evolution(experiment).confirm
+    if look is None:
+        raise UserError(f"{members[0].file}: evolved.search_score: this experiment confirms nothing")
+    while waiting:
+        at: dict[int, int] = {}  # by the place of a population, the robot in it
+        for place in waiting:
+            at.setdefault(place if alone else members[place].record.place, place)
+        populations = len(members) if alone else len(experiment.seeds)
+        records = [members[at.get(number, waiting[0])].record for number in range(populations)]
+        shapes = asked_genes(experiment)[0]
+        best: dict[str, Any] = {
+            name: np.stack([np.asarray(record.genes[name], shape.dtype) for record in records])
+            for name, shape in shapes.items()
+        }
+        found = confirmed(experiment, look(best))
+        sign = experiment.fitness.sign
+        yield list(at.values()), [sign * float(one) if np.isfinite(one := found[key]) else math.nan for key in at]
+        waiting = [place for place in waiting if place not in at.values()]
+
+
+def _last_look(experiment: Experiment, robots: int) -> Callable[[Genes], list[Any]] | None:
+    """The last look at a number of robots, each alone, where the digits of the run are not to be had."""
+    refine = experiment.evaluation.refine
+    if refine is None or experiment.evaluation.confirm is None:
+        return None
+    at_once = robots_at_once(robots * refine.trials, experiment.robot.body.possible.size)
+    program = jax.jit(partial(confirm_leaders, experiment, at_once))
+    unknown = Evaluation(fitness=jnp.zeros(1), failed=jnp.zeros(1, bool), failure=jnp.zeros(1, jnp.int32))
+
+    def look(best: Genes) -> list[Any]:
+        genes = copies_of_best(best, robots, 1)
+        return [program(genes, (unknown,) * robots, trials)[1] for trials in fresh_trials(experiment, robots, 1)]
+
+    return look
+
+
 def _population(experiment: Experiment, first: Record, at: dict[int, Record], size: int) -> Genes:
     """Genes of a population; at: which robots are in which slots. In all others are copies of the first."""
     genes = {}
     for name, shape in asked_genes(experiment)[0].items():
-        part = np.tile(np.asarray(first.genes[name], shape.dtype), (size, 1))
+        part = np.tile(first.numbers(name).astype(shape.dtype), (size, 1))
         for slot, record in at.items():
-            part[slot] = record.genes[name]
+            part[slot] = record.numbers(name)
         genes[name] = jnp.asarray(part)
     return genes
 

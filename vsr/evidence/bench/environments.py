@@ -1,7 +1,6 @@
 """`vsr bench environments`: environment steps per second of many walkers, with observations, rewards and resets.
 
-Actions are drawn at random in every step, as a learner's first ones are. EvoGym's speed was measured
-with its own simulator: a robot of 5x5 voxels in Walker-v0, one process, one core.
+Actions are drawn at random in every step, as a learner's first ones are.
 """
 
 from __future__ import annotations
@@ -28,9 +27,6 @@ from vsr.evidence.bench.benchmark import (
 )
 from vsr.experiments.population import on_all_devices, repeat
 from vsr.robot import EngineName
-
-EVOGYM = 250.0
-"""Steps of EvoGym's Walker-v0 with a 5x5 robot in a second of one core (version 2.0.0, g++ -O3, aarch64)."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +70,6 @@ class BenchEnvironment(Benchmark):
             "implementation": chosen(env.schedule.implementation, env.dtype),
             "steps_per_s": total / wall["median_s"],
             "steps_per_cpu_s": total / cpu["median_s"] if on_cpu() else None,
-            "times_evogym": total / (cpu if on_cpu() else wall)["median_s"] / EVOGYM,
             **done.costs(),
             **wall,
         }
@@ -82,9 +77,8 @@ class BenchEnvironment(Benchmark):
     def rows(self, metrics: Metrics) -> list[tuple[str, str]]:
         name = f"{self.name:16} {metrics['robots']:5} robots x {metrics['steps']} steps of {metrics['substeps']}"
         per_core = metrics["steps_per_cpu_s"]
-        each = "" if per_core is None else f"{per_core:,.0f} a CPU-second, "
-        speed = f"{metrics['steps_per_s']:,.0f} environment steps/s, {each}{metrics['times_evogym']:,.3g} x EvoGym"
-        return [(name, f"{speed}; {costs_shown(metrics)}")]
+        each = "" if per_core is None else f", {per_core:,.0f} a CPU-second"
+        return [(name, f"{metrics['steps_per_s']:,.0f} environment steps/s{each}; {costs_shown(metrics)}")]
 
 
 def play(env: Environment, key: Array, params: Params, steps: int) -> tuple[Array, Array]:

@@ -18,17 +18,19 @@ from rich.console import Console
 
 from vsr.evidence.reproduce.exchange import exchange, read_exchange
 from vsr.evidence.reproduce.exchange_report import BODIES, keep_winners
-from vsr.evidence.reproduce.report import write_study, write_summary
+from vsr.evidence.reproduce.report import REPORT, write_study, write_summary
 from vsr.evidence.reproduce.robots import TRIALS, keep_best, read_repeats, read_robustness
+from vsr.evidence.reproduce.statement import state_claims, statement_lines
 from vsr.experiments.claims import Claim, Result, Verdict
 from vsr.experiments.config import run_plugins_of
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.devices import prepare
 from vsr.experiments.evolve.command import Stopped, evolve, read_options
 from vsr.experiments.experiment import Experiment
+from vsr.experiments.installed import COMMAND
 from vsr.experiments.options import EvolveOptions, ReproduceOptions
-from vsr.experiments.report.command import REPORT
-from vsr.experiments.stopping import on_interrupt
+from vsr.experiments.processes import Work, run_processes
+from vsr.experiments.stopping import EXIT_CODE, on_interrupt
 from vsr.experiments.storage.robots import BEST
 from vsr.experiments.storage.run_folder import is_run
 from vsr.experiments.storage.runs import Run, read_run
@@ -56,6 +58,8 @@ def reproduce(options: ReproduceOptions) -> Path:
     """Run what is asked for and write the reports; returns the folder they are in."""
     files = find_studies(options.study)
     folder = Path(options.out) if options.out else Path("runs") / f"{options.scale}-studies"
+    if options.report_only and options.no_report:
+        raise UserError("--report-only and --no-report: nothing would be left to do; give one of them")
     if options.copy is not None and Path(options.copy).resolve() == folder.resolve():
         raise UserError(f"--copy {options.copy}: the runs are there already; give another folder")
     jobs = plan(files, options, folder)
@@ -67,9 +71,17 @@ def reproduce(options: ReproduceOptions) -> Path:
     else:
         # All that can be wrong is reported before anything runs.
         experiments = [read_options(job.options)[0] for job in jobs]
+        for file in files:
+            begun = any(is_run(folder / file.name / name) for name in file.study.experiments)
+            state_claims(file, options.scale, _of_scale(file, options), folder / file.name, begun)
+        if options.jobs > 1:
+            _run_at_once(jobs, experiments, options, folder)
         prepare(options.device)
         with on_interrupt(f"stopped; what is finished is kept: to go on, {_again()}"):
-            _run(jobs, experiments, options, folder, console)
+            if options.jobs == 1:
+                _run(jobs, experiments, options, folder, console)
+            if options.no_report:
+                return folder
             for file in files:
                 if file.study.exchange is not None:
                     _exchange(file, options, folder, console)
@@ -83,9 +95,34 @@ def reproduce(options: ReproduceOptions) -> Path:
             copy_results(folder / file.name, Path(options.copy) / file.name, tuple(file.study.experiments))
     for file, verdicts in judged:
         for claim, verdict in verdicts:
-            _say(console, f"{verdict.holds:8} {claim.text}: {verdict.evidence}")
+            shown = "; ".join(part for part in (verdict.evidence, verdict.effect and f"A {verdict.effect}") if part)
+            corrected = f", p (Holm) {verdict.p}" if verdict.p else ""
+            _say(console, f"{verdict.holds:15} {claim.text}: {shown}{corrected}")
         _say(console, f"report: {folder / file.name / REPORT}")
     return folder
+
+
+def _run_at_once(
+    jobs: Sequence[Job], experiments: Sequence[Experiment], options: ReproduceOptions, folder: Path
+) -> None:
+    """Run what is not finished in processes of their own; each does what `_work` does."""
+    works = {}
+    for job, experiment in zip(jobs, experiments, strict=True):
+        if _finished(job.run, experiment):
+            continue
+        given = ["--scale", options.scale, "--only", job.name, "--out", str(folder), "--no-report"]
+        given += [part for setting in options.settings for part in ("--set", setting)]
+        given += [] if options.device is None else ["--device", options.device]
+        log = job.run.with_suffix(".log")
+        works[f"{job.file.name}/{job.name}"] = Work([*COMMAND, "reproduce", str(job.file.path), *given], log)
+    if not works:
+        return
+    codes, stopped = run_processes(works, options.jobs)
+    failed = [name for name, code in codes.items() if code not in (0, EXIT_CODE)]
+    if stopped:
+        raise Stopped(f"stopped; what is finished is kept: to go on, {_again()}")
+    if failed:
+        raise UserError(f"{', '.join(failed)}: failed, see the output in {works[failed[0]].log}; to go on, {_again()}")
 
 
 def _run(
@@ -94,7 +131,8 @@ def _run(
     for number, (job, experiment) in enumerate(zip(jobs, experiments, strict=True), 1):
         _say(console, f"{job.file.name}/{job.name} ({number} of {len(jobs)})")
         _work(job, experiment, console)
-        _write(job.file, options, folder, jobs)
+        if not options.no_report:
+            _write(job.file, options, folder, jobs)
 
 
 def _again() -> str:
@@ -127,7 +165,7 @@ def plan(files: Sequence[StudyFile], options: ReproduceOptions, folder: Path) ->
         for name in (name for name in file.study.experiments if name in requested):
             evolve_options = EvolveOptions(
                 str(file.file(name)),
-                (*scale.settings(name), *options.settings),
+                (*file.study.experiments[name].set, *scale.settings(name), *options.settings),
                 out=str(folder / file.name / name),
                 resume=options.resume,
                 device=options.device,
@@ -209,7 +247,18 @@ def _write(
         results[name] = Result(name, member.label, run, repeats, robustness, found)
         warnings += _warnings(name, run)
     warnings += _other_settings([job for job in jobs if job.file is file and job.name in results])
-    return write_study(file, options.scale, results, home, warnings) if results else None
+    if not results:
+        return None
+    statement = statement_lines(file, options.scale, _of_scale(file, options), home)
+    return write_study(file, options.scale, results, home, warnings, statement)
+
+
+def _of_scale(file: StudyFile, options: ReproduceOptions) -> dict[str, Experiment]:
+    """All experiments of a scale, whichever are run now."""
+    scale = file.scale(options.scale)
+    names = scale.experiments or tuple(file.study.experiments)
+    there = [name for name in names if file.file(name).is_file()]
+    return {name: file.experiment(name, (*scale.settings(name), *options.settings)) for name in there}
 
 
 def _warnings(name: str, run: Run) -> list[str]:

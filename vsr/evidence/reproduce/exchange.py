@@ -34,10 +34,13 @@ from vsr.physics.engine import ENGINES, assemble_body
 from vsr.physics.failure import Failure
 from vsr.robot import Body
 from vsr.scene import Scene, precision
+from vsr.world.build import build_beds
 
 STORED = "exchange.json"
 HIGHER = 1e-3
 """Largest difference in start height [m]."""
+BEDS, FIRST_BED = 4, 2000
+"""Beds of grains that trials alternate among, and the number of the first of them, counted from the world's."""
 
 
 def exchange(
@@ -141,7 +144,7 @@ def _jobs(scenes: Sequence[Scene | None], experiment: Experiment, factors: Seque
     jobs = []
     for batch in batches_of(there, [None] * len(there), _built):
         with precision(batch.precision):
-            differing = _trials(trials, jnp.dtype(batch.precision))
+            differing = _trials(trials, jnp.dtype(batch.precision), loose=experiment.world.is_loose)
         episode = _Recorded(experiment.fitness.measure)
         jobs += [job_of(batch, known, i, factor, differing, episode) for i, factor in enumerate(factors)]
     return jobs
@@ -177,12 +180,18 @@ def _built(scene: Scene) -> tuple[Scenario, Controller]:
         integrator=scene.physics.integrator,
         layers=engine.most_layers(body.dimension),
     )
-    return replace(scenario, world=replace(scenario.world, robots=(model,))), controller
+    systems = scenario.world.systems
+    if scene.world.is_loose:  # on beds that no robot was selected on, and on which no fitness was measured
+        first = int(getattr(scene.world.terrain, "bed", 0)) + FIRST_BED
+        dtype = jnp.dtype(scene.physics.precision)
+        systems = build_beds(scene.world, body, scene.schedule(), dtype, range(first, first + BEDS))
+    return replace(scenario, world=replace(scenario.world, robots=(model,), systems=systems)), controller
 
 
-def _trials(count: int, dtype: jnp.dtype) -> Perturbation:
+def _trials(count: int, dtype: jnp.dtype, *, loose: bool) -> Perturbation:
     higher = perturbations_of(InitialNoise(height=HIGHER), count, dtype).higher
-    return Perturbation(higher=jnp.zeros(count, dtype) if higher is None else higher)
+    bed = jnp.arange(count) % BEDS if loose else None
+    return Perturbation(higher=jnp.zeros(count, dtype) if higher is None else higher, bed=bed)
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,8 @@ from vsr.experiments.config import dump_yaml
 from vsr.experiments.memory import simulate_within_memory
 from vsr.experiments.play.film import GIF_RATE, Film, write_gif
 from vsr.experiments.play.recordings import RecordedRobot, robot_from_trajectory
-from vsr.experiments.plot.comparison import holm, superiority
 from vsr.experiments.plot.figures import paper_style, save_figure, with_unit
-from vsr.experiments.ranks import middle, p_value
+from vsr.experiments.ranks import holm, middle, p_value, superiority
 from vsr.experiments.report.charts import COLORS, polygons
 from vsr.experiments.storage.files import replace_when_closed, write_text
 from vsr.experiments.storage.runs import Run
@@ -148,7 +147,7 @@ def _loss(found: Exchange, labels: Mapping[str, str]) -> Iterator[str]:
     ps = [p_value(*each) for each in values]
     yield from (
         "",
-        "Visitors against natives: medians over seeds, what visitors lack of the natives' median, two-sided "
+        "Visitors against natives: medians over seeds, what visitors lack of the natives' median, exact two-sided "
         "Mann-Whitney test with Holm's correction over this table, and A, the chance that a native is better than a "
         "visitor.",
         "",
@@ -199,8 +198,8 @@ def _traits(found: Exchange, labels: Mapping[str, str]) -> Iterator[str]:
         return
     yield from (
         "",
-        f"Each against {labels[found.names[0]]}: difference of medians, two-sided Mann-Whitney test over seeds with "
-        "Holm's correction over this table, and A, the chance that a robot has more of it; 0.5 is no difference. "
+        f"Each against {labels[found.names[0]]}: difference of medians, exact two-sided Mann-Whitney test over seeds "
+        "with Holm's correction over this table, and A, the chance that a robot has more of it; 0.5 is no difference. "
         "Robots that failed at home are left out.",
         "",
     )

@@ -11,7 +11,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from vsr.evidence.reproduce.exchange_report import write_exchange
+from vsr.evidence.reproduce.published import write_published
 from vsr.evidence.reproduce.robots import HIGHER
+from vsr.evidence.reproduce.statement import rules_of
 from vsr.evidence.reproduce.tables import curves, markdown, pairs, table, write_csv
 from vsr.experiments.claims import Claim, Result, Verdict, judge, number
 from vsr.experiments.formatting import clock
@@ -24,16 +26,26 @@ from vsr.experiments.study import Panel, StudyFile
 
 REPORT, BEST = "report.md", "best"
 
+ACROSS = 6
+"""Plots side by side, at most; more are drawn in rows, each with an axis of its own."""
 NEAR = 0.1
 """How much a robot's measure may change with smaller time steps and still count as kept."""
 
 
 def write_study(
-    file: StudyFile, scale: str, results: Mapping[str, Result], folder: Path, warnings: Sequence[str]
+    file: StudyFile,
+    scale: str,
+    results: Mapping[str, Result],
+    folder: Path,
+    warnings: Sequence[str],
+    statement: Sequence[str] = (),
 ) -> list[tuple[Claim, Verdict]]:
-    """Write figure, tables and report of the runs so far; returns all claims with their verdicts."""
+    """Write figure, tables and report of the runs so far; returns all claims with their verdicts.
+
+    statement: lines about where claims were stated.
+    """
     study = file.study
-    verdicts = [(claim, judge(claim, results)) for claim in study.claims]
+    verdicts = list(zip(study.claims, judge(study.claims, results), strict=True))
     ordered = [results[name] for name in study.experiments if name in results]
     rows = table(ordered)
     compared = [row for panel in study.figure.panels for row in pairs(_of_panel(panel, results))]
@@ -44,7 +56,8 @@ def write_study(
     write_csv(folder / "pairs.csv", compared)
     lines = [
         *_head(file, scale, warnings),
-        *_claims(verdicts),
+        *_claims(verdicts, statement),
+        *write_published(study, results, folder),
         *_results(file, rows, compared, ordered[0]),
         *_exchanged(file, results, folder),
         *_best(file, ordered, folder),
@@ -56,13 +69,13 @@ def write_study(
 
 def write_summary(folder: Path, studies: Sequence[tuple[StudyFile, list[tuple[Claim, Verdict]]]]) -> None:
     """One page over several studies."""
-    lines = ["# Which claims hold", ""]
+    lines = ["# Verdicts", ""]
     rows = [
-        [f"[{file.study.title}]({file.name}/{REPORT})", claim.text, verdict.evidence, f"**{verdict.holds}**"]
+        [f"[{file.study.title}]({file.name}/{REPORT})", *_claim_row(claim, verdict)]
         for file, verdicts in studies
         for claim, verdict in verdicts
     ]
-    lines += markdown(["study", "claim", "here", "holds"], rows)
+    lines += markdown(["study", *CLAIM_COLUMNS], rows)
     for file, _ in studies:
         lines += ["", f"## {file.study.title}", "", f"![]({file.name}/{file.study.figure.name}.png)"]
     write_text(folder / REPORT, "\n".join(lines) + "\n")
@@ -73,15 +86,21 @@ def draw_figure(file: StudyFile, results: Mapping[str, Result], target: Path) ->
     panels = [(panel, shown) for panel in file.study.figure.panels if (shown := _of_panel(panel, results))]
     if not panels:
         return
-    size = (5.2, 3.4) if len(panels) == 1 else (0.6 + 3.0 * len(panels), 3.0)
+    across = min(len(panels), ACROSS)
+    down = math.ceil(len(panels) / across)
+    size = (5.2, 3.4) if len(panels) == 1 else (0.6 + 3.0 * across, 3.0 * down)
     with paper_style():
         figure = Figure(figsize=size, layout="constrained")
-        for axes, (panel, shown) in zip(
-            figure.subplots(1, len(panels), sharey=True, squeeze=False)[0], panels, strict=True
-        ):
+        places = figure.subplots(down, across, sharey=down == 1, squeeze=False).ravel()
+        for axes, (panel, shown) in zip(places, panels, strict=False):
             draw_curves(axes, [result.run for result in shown], [result.label for result in shown])
             axes.set_title(panel.title)
-            axes.label_outer()
+            if down == 1:
+                axes.label_outer()
+            else:
+                axes.set(xlabel="", ylabel="")
+        for axes in places[len(panels) :]:
+            axes.remove()
         figure.axes[0].set_ylabel(goal(panels[0][1][0].run))
         save_figure(figure, target)
 
@@ -99,15 +118,20 @@ def _head(file: StudyFile, scale: str, warnings: Sequence[str]) -> Iterator[str]
     yield ""
 
 
-def _claims(verdicts: Sequence[tuple[Claim, Verdict]]) -> Iterator[str]:
+CLAIM_COLUMNS = ("claim", "medians over seeds", "A [95 %]", "p (Holm)", "verdict")
+
+
+def _claim_row(claim: Claim, verdict: Verdict) -> list[str]:
+    return [claim.text, verdict.evidence, verdict.effect, verdict.p, f"**{verdict.holds}**"]
+
+
+def _claims(verdicts: Sequence[tuple[Claim, Verdict]], statement: Sequence[str]) -> Iterator[str]:
     if not verdicts:
         return
-    yield from ("## Claims", "")
-    rows = [[claim.text, verdict.evidence, f"**{verdict.holds}**"] for claim, verdict in verdicts]
-    yield from markdown(["claim", "here", "holds"], rows)
-    rules = {claim.type: (type(claim).__doc__ or "").split("\n\n")[-1].split() for claim, _ in verdicts}  # pyright: ignore[reportAttributeAccessIssue]
-    yield from ("", "How claims are judged, always over seeds:", "")
-    yield from (f"- `{kind}`: {' '.join(rule)}" for kind, rule in rules.items())
+    yield from ("## Claims", "", *statement)
+    yield from markdown(CLAIM_COLUMNS, [_claim_row(claim, verdict) for claim, verdict in verdicts])
+    yield from ("", "Tests, always over seeds, corrected by Holm's method within a family of claims:", "")
+    yield from rules_of(tuple(claim for claim, _ in verdicts))
     yield ""
 
 
@@ -117,6 +141,9 @@ def _results(
     named = with_unit(first.run.experiment.fitness.measure)
     yield from ("## Results", "", f"![]({file.study.figure.name}.png)", "")
     yield f"Best {named} so far: median over seeds, band of one standard deviation. Every curve is in `curves.csv`."
+    if first.run.is_confirmed:
+        meaning = first.run.experiment.evaluation.confirmation
+        yield f"Lines are what the search selects by, dots and final bests the {meaning}."
     yield from ("", "All values are medians over seeds; the table is also in `table.csv`.", "")
     yield from markdown(
         ["experiment", "genes", "seeds", "robots x generations", "random robot", "best of the first generation",
@@ -127,7 +154,10 @@ def _results(
           number(row["sigma"]), number(row["ratio"])] for row in rows],
     )  # fmt: skip
     if compared:
-        yield from ("", "Final bests compared: two-sided Mann-Whitney test, Holm's correction within a plot. A is the")
+        yield from (
+            "",
+            "Final bests compared: exact two-sided Mann-Whitney test, Holm's correction within a plot. A is the",
+        )
         yield from ("chance that a seed of the first is better than one of the second. Also in `pairs.csv`.", "")
         yield from markdown(
             ["first", "second", "difference of medians", "p", "p (Holm)", "A"],
@@ -144,9 +174,9 @@ def _best(file: StudyFile, results: Sequence[Result], folder: Path) -> Iterator[
         yield from ("Not simulated again yet.", "")
         return
     repeats = max(result.repeats.shape[1] for result in known if result.repeats is not None)
-    checked = any(result.run.experiment.evaluation.refine is not None for result in known)
+    checked = any(result.run.is_confirmed for result in known)
     confirmed = (
-        " `As evolved` is what smaller time steps have confirmed, where leaders were checked." if checked else ""
+        " `Reported` is the fitness in fresh trials at smaller time steps, where runs have it." if checked else ""
     )
     yield (
         f"Each seed's best robot was simulated again from its file in {repeats} repeats: first from the same start, "
@@ -157,7 +187,7 @@ def _best(file: StudyFile, results: Sequence[Result], folder: Path) -> Iterator[
     yield from markdown(
         [
             "experiment",
-            "as evolved",
+            "reported",
             "same start again",
             "median of its repeats",
             "kept",

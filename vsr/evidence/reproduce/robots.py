@@ -57,6 +57,8 @@ def keep_best(run: Run, folder: Path, name: str, repeats: int, factors: Sequence
     known = read_robustness(run, folder, name)
     if known is not None and known.factors == tuple(factors):
         return
+    if tuple(factors) == (1,) and read_repeats(run, folder, name) is not None:
+        return
     folder.mkdir(parents=True, exist_ok=True)
     best = int(np.argmax(run.fitness[:, -1]))
     measured: list[list[float]] = []
@@ -83,8 +85,8 @@ def keep_best(run: Run, folder: Path, name: str, repeats: int, factors: Sequence
 
 
 def _robustness(run: Run, scenes: dict[int, Scene], factors: Sequence[int], trials: int) -> Robustness | None:
-    """Of every seed's best, not a number for seeds without one; None if there is none at all."""
-    if not scenes:
+    """Of every seed's best, not a number for seeds without one; None without robots or smaller time steps."""
+    if not scenes or tuple(factors) == (1,):
         return None
     goal = run.experiment.fitness.measure
     found = _refined_already(run, len(scenes), factors, trials) or robustness_of(

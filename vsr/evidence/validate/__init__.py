@@ -16,6 +16,8 @@ SUITES = {
     "lattice": "lattice.suite",
     "sand": "sand.suite",
     "fluid": "fluid",
+    "evogym": "evogym",
+    "reality": "reality.suite",
     "trust": "trust.suite",
 }
 """Modules of this package by the name that `--suite` takes."""
@@ -29,14 +31,15 @@ class ValidateOptions:
         str,
         Option(
             "Voxel robots against the original simulator's data, mass-spring lattices against theory and measurement, "
-            "grains against the laws of granular matter, fluid in chambers against hydrostatics, or thousands of "
-            "difficult robots, none of which may break without being reported as failed.",
+            "grains against the laws of granular matter, fluid in chambers against hydrostatics, EvoGym's physics "
+            "against traces of EvoGym, grains and gas against measurements on real ones, or thousands of difficult "
+            "robots, none of which may break without being reported as failed.",
             type=click.Choice([*SUITES]),
         ),
     ] = "2d"
     reference: Annotated[
         str | None,
-        Option("Folder of reference data for the 2d suite; by default the small set that is shipped.", metavar="DIR"),
+        Option("Folder of reference data, 2d and evogym; by default the small set that is shipped.", metavar="DIR"),
     ] = None
     json: Json = None
     plots: Annotated[
@@ -44,7 +47,8 @@ class ValidateOptions:
         Option(
             "Draw the figures. 2d: Figures 5 and 6 of the paper with the original's points, and how random robots "
             "travel; lattice: frequencies, energies, spectra, the heavy elastica and the silicone cylinder; sand: "
-            "silo, hourglass, heap, plate and drag; fluid: how the errors of columns fall.",
+            "silo, hourglass, heap, plate and drag; fluid: how the errors of columns fall; evogym: how errors grow; "
+            "reality: a swimmer, plates and membranes beside what was measured.",
             metavar="DIR",
         ),
     ] = None

@@ -14,6 +14,7 @@ import copy
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -137,7 +138,8 @@ def evolves(data: Any) -> bool:
     if not isinstance(data, dict):
         return False
     if "kind" in data:
-        return data["kind"] == Experiment.model_fields["kind"].default
+        kinds = [str(described.model_fields["kind"].default) for described in (Experiment, Scene)]
+        return get_close_matches(str(data["kind"]), kinds, 1) == kinds[:1]  # an experiment, if misspelled
     if (set(Experiment.model_fields) - set(Scene.model_fields)) & set(data):
         return True
     robot = data.get("robot")

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.controllers import Controller, decide, first_memory
+from vsr.controllers import Controller, decide, first_memory, is_policy, observes_task
 from vsr.episode import rollout, scenario_of
 from vsr.experiments.config import UserError
 from vsr.experiments.console import warn
@@ -24,13 +24,13 @@ from vsr.experiments.devices import check_implementation
 from vsr.experiments.evaluate.sets import EvaluationSet, Fault
 from vsr.experiments.experiment import Fitness
 from vsr.experiments.memory import explain_out_of_memory, needs_of_scene, require_memory
-from vsr.experiments.perturbation import EvaluationOptions, Perturbation, perturbations_of, reset_perturbed
+from vsr.experiments.perturbation import Perturbation, perturbations_of, reset_perturbed
 from vsr.experiments.resimulate import Job, StoredRobot, Table, batches_of, read_robots, resimulate
 from vsr.experiments.storage.archives import read_archives, read_front
 from vsr.experiments.storage.runs import Run, read_run
 from vsr.physics.engine import ENGINES, assemble_body, stability_bound
 from vsr.robot import Material
-from vsr.scene import Physics, Scene, check_episode, plan, precision, whole_strides
+from vsr.scene import Physics, Scene, check_episode, observed_numbers, plan, precision, whole_strides
 from vsr.sensors import Sensor
 from vsr.tasks import Task
 from vsr.terrain import together
@@ -103,7 +103,8 @@ def _by_shape(robots: Sequence[StoredRobot], source: int) -> list[RobotGroup]:
 
 def _built(scene: Scene) -> tuple[Any, Controller]:
     dtype = jnp.dtype(scene.physics.precision)
-    model = assemble_body(scene.robot.body, dtype=dtype, integrator=scene.physics.integrator)
+    integrator = scene.physics.integrator
+    model = assemble_body(scene.robot.body, dtype=dtype, integrator=integrator, layers=scene.layers())
     return model, scene.robot.build_controller(dtype)
 
 
@@ -227,9 +228,25 @@ def settle(group: RobotGroup, described: EvaluationSet, names: tuple[str, str]) 
     against += check_episode(voxels, group.materials, group.cells, world, task, physics)
     if goal.measure not in task.known_measures():
         against.append((("fitness",), f"this task does not measure '{goal.measure}'"))
+    if not against and observes_task(group.arrays[1]):
+        against += _against_policies(group, world, task, physics)
     if against:
         return "; ".join(f"{'.'.join(path)}: {reason}" for path, reason in against)
     return Setting(names, world, task, physics, goal)
+
+
+def _against_policies(
+    group: RobotGroup, world: World, task: Task, physics: Physics
+) -> list[tuple[tuple[str, ...], str]]:
+    """Why policies that were trained for one task cannot act in another, if so."""
+    voxels = group.voxels
+    layers = ENGINES[voxels.engine].most_layers(voxels.dimension)
+    own, _, own_physics, _ = apply_defaults(voxels, group.world, group.task, group.physics)
+    known = observed_numbers(voxels, own, group.task, own_physics, layers)
+    shown = observed_numbers(voxels, world, task, physics, layers)
+    if known == shown:
+        return []
+    return [(("task",), f"it shows {shown} numbers, and the policies were trained for {known}")]
 
 
 def unfit(group: RobotGroup, setting: Setting, fault: Fault) -> str:
@@ -244,8 +261,7 @@ def unfit(group: RobotGroup, setting: Setting, fault: Fault) -> str:
         return "gravity: sand has settled in that of its world"
     if engine.fixed_substep is not None:
         return ""
-    options = EvaluationOptions(trials=2, randomize=factors)
-    materials = [options.stiffened(material) for material in group.materials]
+    materials = [factors.stiffened(material) for material in group.materials]
     voxels, physics = group.voxels, setting.physics
     bound = stability_bound(voxels.engine, materials, voxels.voxel_side, voxels.dimension, physics.integrator)
     substep = plan(voxels, group.materials, setting.world, setting.task, physics).substep / fault.refine
@@ -289,6 +305,14 @@ class FaultyController:
         return self.own.sensors
 
     @property
+    def is_policy(self) -> bool:
+        return is_policy(self.own)
+
+    @property
+    def observes_task(self) -> bool:
+        return observes_task(self.own)
+
+    @property
     def rate_limit(self) -> Array | None:
         return getattr(self.own, "rate_limit", None)
 
@@ -300,7 +324,8 @@ class FaultyController:
             key = jax.random.fold_in(jax.random.key(DRAWS), self.number)
             key = jax.random.fold_in(key, jax.lax.bitcast_convert_type(time.astype(jnp.float32), jnp.uint32))
             felt = readings + self.noise * jax.random.normal(key, readings.shape, readings.dtype)
-            readings = felt * self.alive
+            # A task shows the same of dead voxels as of others.
+            readings = felt if self.observes_task else felt * self.alive
         values, memory = decide(self.own, memory, time, readings)
         return self.alive * values, memory
 

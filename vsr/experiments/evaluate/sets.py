@@ -11,7 +11,8 @@ from vsr.experiments.config.check import check
 from vsr.experiments.config.plugins import load_plugins, require_plugins
 from vsr.experiments.config.yaml import read_yaml
 from vsr.experiments.experiment import Fitness, read_fitness
-from vsr.experiments.perturbation import Aggregate, DomainRandomization, Factor, Ground, InitialNoise
+from vsr.experiments.perturbation import Aggregate, Ground, InitialNoise
+from vsr.randomization import DomainRandomization, Factor
 from vsr.spec import Count, FileSpec, OneOf, Real, Spec, clipped, suggest, validation_error
 from vsr.tasks import TASKS, Task
 

@@ -26,6 +26,7 @@ from vsr.experiments.console import Pulse, busy, say
 from vsr.experiments.devices import check_implementation, prepare
 from vsr.experiments.evolve.coordinator import Leader, check_same_command, end_together, follow
 from vsr.experiments.evolve.display import Display, Progress, open_display
+from vsr.experiments.evolve.fitness import confirmed
 from vsr.experiments.evolve.generation import (
     Evolution,
     SearchStates,
@@ -50,7 +51,7 @@ from vsr.experiments.storage.sources import Sources, sources_of, with_registered
 from vsr.experiments.storage.statistics import GenerationStats, gather
 from vsr.physics.failure import REASONS, by_reason, failure_summary
 from vsr.scene import precision
-from vsr.world.build import build_systems
+from vsr.world.build import build_beds, build_systems
 
 CURVE = "fitness.png"
 SECONDS_OF_PATIENCE = 30.0
@@ -182,17 +183,23 @@ def run_experiment(
     resume: bool,
     display: Display,
     leader: Leader | None = None,
+    waiting: Callable[[str], None] | None = None,
 ) -> None:
-    """Begin a run or go on with it; given: what messages call the experiment; source: where it is from."""
+    """Begin a run or go on with it.
+
+    given: what messages call the experiment; source: where it is from; waiting: gets lines about work that takes long,
+    by default stderr.
+    """
     check_implementation(experiment.physics)
     needs = needs_of_experiment(experiment)
     require_memory(given, needs)
     require_storable(experiment)
     # Errors of building are reported before there is a folder. A bed of sand takes a while to settle.
-    with precision(experiment.physics.precision), busy("building the world"), explain_out_of_memory(needs):
-        build_systems(
-            experiment.world, experiment.robot.body, experiment.schedule(), jnp.dtype(experiment.physics.precision)
-        )
+    building = busy("building the world", report=waiting)
+    with precision(experiment.physics.precision), building, explain_out_of_memory(needs):
+        dtype, beds = jnp.dtype(experiment.physics.precision), experiment.bed_numbers(fresh=True)
+        world = experiment.world, experiment.robot.body, experiment.schedule(), dtype
+        build_systems(*world) if len(beds) == 1 else build_beds(*world, beds)
     folder = RunFolder(path, experiment)
     began = time.monotonic()
     try:
@@ -205,7 +212,8 @@ def run_experiment(
             left = experiment.generations - done
             again = f"what was saved before is whole: to go on, vsr evolve {path} --resume"
             with on_interrupt(f"ended at once; {again}"), explain_out_of_memory(needs, again):
-                evolution = _compile(experiment, path, stop, leader, partial(_estimate, display, left))
+                estimate = partial(_estimate, display, left)
+                evolution = _compile(experiment, path, stop, leader, estimate, waiting)
                 _note_compilation(folder, display, time.monotonic() - began)
                 display.say(f"compiled in {time.monotonic() - began:.1f} s; the run is in {path}")
                 _go_on(evolution, folder, searches or evolution.start(), done, display, stop, leader)
@@ -307,7 +315,12 @@ def _estimate(display: Display, generations: int, operations: Operations) -> Non
 
 
 def _compile(
-    experiment: Experiment, path: Path, stop: list[int], leader: Leader | None, estimate: Callable[[Operations], None]
+    experiment: Experiment,
+    path: Path,
+    stop: list[int],
+    leader: Leader | None,
+    estimate: Callable[[Operations], None],
+    waiting: Callable[[str], None] | None,
 ) -> Evolution:
     """Compile in another thread, so that Ctrl-C is heard meanwhile; estimate: called before, with the operations."""
     result: list[Evolution | BaseException] = []
@@ -322,7 +335,7 @@ def _compile(
             result.append(error)
 
     def wait(thread: threading.Thread, what: str, done: Callable[[], object]) -> None:
-        with busy(what):
+        with busy(what, report=waiting):
             while thread.is_alive() and not done():
                 thread.join(LOOK_AGAIN)
                 if stop and not leader:  # others compile too, and only listen when they are done
@@ -391,12 +404,16 @@ def _go_on(
         while done < experiment.generations:
             following, pending_stats = pending
             patience = Pulse.FIRST if last_save == -math.inf else SECONDS_OF_PATIENCE
-            _wait_for(pending_stats, stop, Pulse(partial(_working, display, done + 1), patience))
-            searches, done = following, done + 1
-            if done < experiment.generations:
-                pending = begin(searches)
+            pulse = Pulse(partial(_working, display, done + 1), patience)
+            _wait_for(pending_stats[-1].best, stop, pulse)
+            is_last = done + 1 == experiment.generations
+            if not is_last:
+                pending = begin(following)
             with detect_peer_loss() if leader else contextlib.nullcontext():
                 stats = gather(pending_stats)
+                if is_last and evolution.confirm is not None:  # before it counts as done, so that no run ends without
+                    stats = _with_confirmed(evolution, experiment, stats, stop, leader, pulse)
+            searches, done = following, done + 1
             seconds, last_end = time.monotonic() - last_end, time.monotonic()
             folder.record(done - 1, stats, seconds)
             display.show(_progress(experiment, done - 1, stats, seconds))
@@ -413,9 +430,25 @@ def _go_on(
         ) from None
 
 
-def _wait_for(stats: tuple[GenerationStats, ...], stop: list[int], pulse: Pulse) -> None:
-    """Sleep until the device is done; raises _Stop as soon as the user asks for it."""
-    while not stop and not stats[-1].best.is_ready():  # pyright: ignore[reportAttributeAccessIssue]
+def _with_confirmed(
+    evolution: Evolution,
+    experiment: Experiment,
+    stats: GenerationStats,
+    stop: list[int],
+    leader: Leader | None,
+    pulse: Pulse,
+) -> GenerationStats:
+    """The last generation with the fitness of its best robots in fresh trials; raises _Stop."""
+    assert evolution.confirm is not None
+    pending = leader.confirm(evolution, stats.best_genes, stop) if leader else evolution.confirm(stats.best_genes)
+    _wait_for(pending[-1], stop, pulse)
+    found = np.where(np.isfinite(stats.best), confirmed(experiment, pending), -np.inf)
+    return replace(stats, confirmed=found)
+
+
+def _wait_for(result: Any, stop: list[int], pulse: Pulse) -> None:
+    """Sleep until the device is done with a result; raises _Stop as soon as the user asks for it."""
+    while not stop and not result.is_ready():
         time.sleep(LOOK_AGAIN)
         pulse.beat()
     if stop:
@@ -486,7 +519,9 @@ def _gain(run: Run) -> str:
         return f"all robots failed, so there is no best {goal.measure}{why}"
     if not math.isfinite(first):
         return f"best {goal.measure} {last:.4g}; all robots of the first generation failed{of_seeds}"
-    line = f"best {goal.measure} {last:.4g}, {first:.4g} in the first generation{of_seeds}"
+    searched = goal.sign * float(middle(run.search_fitness[:, -1]))
+    how = f" in the {run.experiment.evaluation.confirmation}, {searched:.4g} in the search" if run.is_confirmed else ""
+    line = f"best {goal.measure} {last:.4g}{how}, {first:.4g} in the first generation{of_seeds}"
     if goal.sign > 0 and first > 0:
         return f"{line}: {last / first:.1f} times as much"
     return f"{line}: {abs(last - first):.4g} {'more' if goal.sign > 0 else 'less'}"

@@ -19,9 +19,11 @@ from importlib.metadata import version
 from typing import Any
 
 import jax
+from jax import Array
 
 from vsr.experiments.config import dump_yaml, parse_experiment
 from vsr.experiments.config.problems import UserError
+from vsr.experiments.encodings import Genes
 from vsr.experiments.evolve.generation import (
     Counted,
     Evolution,
@@ -37,8 +39,9 @@ from vsr.experiments.storage.sources import sources_of
 from vsr.experiments.storage.statistics import GenerationStats
 from vsr.scene import precision
 
-EVALUATE = -1
-"""Announcements of process 0 before an evaluation; exit codes, by which it dismisses the others, are not negative."""
+EVALUATE, CONFIRM = -1, -2
+"""Announcements of process 0 before an evaluation, and before a last look at the best robots; exit codes, by which it
+dismisses the others, are not negative."""
 MEBIBYTE = 2**20
 
 
@@ -74,11 +77,22 @@ class Leader:
         self, evolution: Evolution, searches: SearchStates, stop: list[int]
     ) -> tuple[SearchStates, tuple[GenerationStats, ...]]:
         """Begin a generation on all processes; stop: is added to if another process was asked to stop."""
-        wishes = exchange(EVALUATE)[1:, 0]
-        stop.extend(int(number) for number in wishes if number)
+        _announce(EVALUATE, stop)
         pending = evolution.step(searches)
         self.at_work[:] = [pending]
         return pending
+
+    def confirm(self, evolution: Evolution, best: Genes, stop: list[int]) -> list[Array]:
+        """Begin the last look at the best robots on all processes; stop: likewise."""
+        assert evolution.confirm is not None
+        pending = evolution.confirm(best, lambda: _announce(CONFIRM, stop))
+        self.at_work[:] = [pending]
+        return pending
+
+
+def _announce(what: int, stop: list[int]) -> None:
+    wishes = exchange(what)[1:, 0]
+    stop.extend(int(number) for number in wishes if number)
 
 
 def follow(stop: list[int]) -> None:
@@ -92,8 +106,7 @@ def follow(stop: list[int]) -> None:
     with precision(experiment.physics.precision):
         take_part = compile_led_evaluation(experiment, limit)
         while True:
-            _hear(stop)
-            take_part()
+            take_part(_hear(stop) == CONFIRM)
 
 
 def _hear(stop: list[int]) -> int:

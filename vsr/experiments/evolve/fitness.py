@@ -6,13 +6,14 @@ Pure functions of arrays. An individual in one start is one robot; robots are sh
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from vsr.episode import scenario_of
@@ -21,18 +22,30 @@ from vsr.evo.population import WORST
 from vsr.experiments.descriptors import describe
 from vsr.experiments.encodings import Genes
 from vsr.experiments.experiment import Experiment
-from vsr.experiments.learning import learn
-from vsr.experiments.perturbation import Perturbation, aggregate_trials, perturbations_of, rollout_from
+from vsr.experiments.learning import learn, seeds_of
+from vsr.experiments.perturbation import (
+    FRESH_BEDS,
+    MOST_TRIALS,
+    Perturbation,
+    aggregate_trials,
+    perturbations_of,
+    rollout_from,
+)
+from vsr.experiments.policies import learn_policies
 from vsr.experiments.population import on_all_devices, robots_at_once
 from vsr.gradients import rollout_truncated
 from vsr.physics.failure import first_of
 from vsr.tasks import Summary
-from vsr.world.build import build_systems
+from vsr.world.build import build_beds, build_systems
 
 UNDISTURBED = Perturbation()
 When = Array
 """Which seed, and which of its generations, (2,): the key of trials, if every generation has its own."""
 FIRST_LOOK, SECOND_LOOK = 0, 1
+FRESH = 2 * MOST_TRIALS
+"""Fresh trials come after so many: after those of the search, and after those of `vsr refine`."""
+LAST_GENERATION = 2**32 - 1
+"""Stands for the generation of the first fresh trial, where every generation has its own environment."""
 
 
 def search_measures(experiment: Experiment) -> tuple[str, ...]:
@@ -68,6 +81,9 @@ def evaluation_of(
             genes, experiment.task.duration, dtype, experiment.physics.integrator
         )
         systems = build_systems(experiment.world, experiment.robot.body, regular, dtype)
+        if start.bed is not None:
+            beds = experiment.bed_numbers(fresh=factor > 1)
+            systems = build_beds(experiment.world, experiment.robot.body, regular, dtype, beds)
         scenario = scenario_of(model, environment, schedule, task, controller.sensors, systems)
         if differentiable:
             length, count = experiment.evaluation.gradients.cut(schedule)
@@ -100,7 +116,9 @@ def evaluate_all(
     evaluations = evaluate_once(experiment, at_once, genes, when)
     if experiment.evaluation.refine is None:
         return evaluations
-    return confirm_leaders(experiment, at_once, genes, evaluations, when)
+    again = second_trials(experiment, len(genes), jax.tree.leaves(genes[0])[0].shape[0], when)
+    assert again is not None
+    return confirm_leaders(experiment, at_once, genes, evaluations, again)[0]
 
 
 def evaluate_once(
@@ -112,7 +130,19 @@ def evaluate_once(
     size = jax.tree.leaves(everyone)[0].shape[0]
     drawn = draw(experiment, options.trials, size, when, FIRST_LOOK)
     learning, born = experiment.learning, everyone
-    if learning is not None:
+    if learning is not None and learning.method == "ppo":
+        learned = learn_policies(
+            experiment,
+            learning.ppo,
+            learning.environment_steps,
+            seeds_of(born),
+            born,
+            drawn.trials,
+            drawn.keys,
+            drawn.count,
+        )
+        everyone = {**born, "controller": learned}
+    elif learning is not None:
 
         def tried(robots: Genes, copies: int) -> Evaluation:
             differentiable = learning.method == "gradient"
@@ -165,7 +195,13 @@ def draw(experiment: Experiment, count: int, size: int, when: tuple[When, ...] |
     """A number of trials for each of a number of individuals, as many of every seed; look: the first or the second."""
     options, dtype = experiment.evaluation, jnp.dtype(experiment.physics.precision)
     of_one = partial(
-        perturbations_of, options.jitter, count, dtype, randomize=options.randomize, grounds=1 + len(options.terrains)
+        perturbations_of,
+        options.jitter,
+        count,
+        dtype,
+        randomize=options.randomize,
+        grounds=1 + len(options.terrains),
+        beds=options.beds,
     )
 
     def for_all(of_seeds: Any) -> Any:
@@ -197,13 +233,24 @@ def evaluate_in_trials(
 
     differentiable: whether it has gradients; those of several trials are the mean of theirs.
     """
-    trials = drawn.count
-    size = jax.tree.leaves(everyone)[0].shape[0]
-    robots = jax.tree.map(lambda leaf: jnp.repeat(leaf, trials, 0), everyone)
+    single = _evaluate_each(experiment, at_once, everyone, drawn, factor, differentiable=differentiable)
+    return _aggregated(experiment, single, drawn.count)
+
+
+def _evaluate_each(
+    experiment: Experiment, at_once: int, everyone: Genes, drawn: Drawn, factor: int, *, differentiable: bool = False
+) -> Evaluation:
+    """Of every individual in every trial, (size * trials,)."""
+    robots = jax.tree.map(lambda leaf: jnp.repeat(leaf, drawn.count, 0), everyone)
     evaluation = evaluation_of(experiment, factor, differentiable=differentiable)
-    single = on_all_devices(lambda robot: evaluation(*robot), (robots, drawn.trials, drawn.keys), at_once)
+    return on_all_devices(lambda robot: evaluation(*robot), (robots, drawn.trials, drawn.keys), at_once)
+
+
+def _aggregated(experiment: Experiment, single: Evaluation, trials: int) -> Evaluation:
+    """Of individuals, (size,), from those of each of their trials, (size * trials,)."""
     if trials == 1:
         return single
+    size = single.fitness.shape[0] // trials
     by_individual = jax.tree.map(lambda leaf: leaf.reshape(size, trials, *leaf.shape[1:]), single)
     aggregate = experiment.evaluation.aggregate
     fitness = aggregate_trials(aggregate, by_individual.fitness)
@@ -217,14 +264,94 @@ def evaluate_in_trials(
     )
 
 
+class Trials(NamedTuple):
+    """Trials of the second look, as data: the same program serves the search and its last look."""
+
+    perturbations: Perturbation
+    """of all individuals that are looked at, of all seeds, each (seeds * individuals * trials,)"""
+    when: Array | None
+    """of each, where the task has an environment for every generation, (seeds * individuals * trials, 2)"""
+
+
+def leader_count(experiment: Experiment, size: int) -> int:
+    """How many of a population of this size are re-checked."""
+    refine = experiment.evaluation.refine
+    return 0 if refine is None else min(size, math.ceil(refine.top * size))
+
+
+def second_trials(experiment: Experiment, seeds: int, size: int, when: tuple[When, ...] | None) -> Trials | None:
+    """Those in which a search looks again at its leaders; size: of a population. None if it does not. Pure."""
+    refine = experiment.evaluation.refine
+    if refine is None:
+        return None
+    robots = seeds * leader_count(experiment, size)
+    drawn = draw(experiment, refine.trials, robots, when, SECOND_LOOK)
+    moments = None if when is None or not experiment.task.resamples else jnp.stack(when)
+    each = robots * refine.trials
+    return Trials(
+        _completed(experiment, drawn.trials, each),
+        None if moments is None else jnp.repeat(moments, each // seeds, 0),
+    )
+
+
+def fresh_trials(experiment: Experiment, seeds: int, size: int) -> list[Trials]:
+    """For every call of the second look that confirms the best robots, each of which takes all places of its seed.
+
+    Trials follow each other as in `confirmed`, and are the same for all seeds. size: of a population.
+    """
+    options = experiment.evaluation
+    refine, confirm = options.refine, options.confirm
+    assert refine is not None
+    assert confirm is not None
+    places = leader_count(experiment, size) * refine.trials
+    calls = -(-confirm.trials // places)
+    dtype, grounds = jnp.dtype(experiment.physics.precision), 1 + len(options.terrains)
+    every = perturbations_of(
+        options.fresh_jitter, calls * places, dtype, randomize=options.randomize, grounds=grounds, after=FRESH
+    )
+    every = _completed(experiment, every, calls * places)
+    if every.bed is not None:
+        every = every._replace(bed=options.beds + jnp.arange(calls * places) % FRESH_BEDS)
+    found = []
+    for call in range(calls):
+        which = slice(call * places, (call + 1) * places)
+        own = jax.tree.map(lambda leaf, which=which: jnp.tile(leaf[which], seeds), every)
+        moments = np.stack([np.zeros(places), LAST_GENERATION - np.arange(which.start, which.stop)], -1)
+        when = jnp.tile(jnp.asarray(moments, jnp.uint32), (seeds, 1)) if experiment.task.resamples else None
+        found.append(Trials(own, when))
+    return found
+
+
+def confirmed(experiment: Experiment, found: Sequence[Any]) -> np.ndarray:
+    """Fitness of every seed's best robot, (seeds,); found: of each of its places, (seeds, places), of every call."""
+    confirm = experiment.evaluation.confirm
+    assert confirm is not None
+    fitness = np.concatenate([np.asarray(one) for one in found], 1)[:, : confirm.trials]
+    return np.asarray(aggregate_trials(experiment.evaluation.aggregate, jnp.asarray(fitness)))
+
+
+def _completed(experiment: Experiment, trials: Perturbation, size: int) -> Perturbation:
+    """With every quantity that fresh trials change, so that all trials of the second look have one form."""
+    dtype = jnp.dtype(experiment.physics.precision)
+    plain = {"higher": 0, **dict.fromkeys(("frequency", "damping", "friction"), 1)}
+    missing: dict[str, Any] = {
+        name: jnp.full(size, value, dtype) for name, value in plain.items() if getattr(trials, name) is None
+    }
+    if trials.number is None:
+        missing["number"] = jnp.zeros(size, jnp.uint32)
+    if trials.bed is None and len(experiment.bed_numbers(fresh=True)) > 1:
+        missing["bed"] = jnp.zeros(size, jnp.int32)
+    return trials._replace(**missing)
+
+
 def confirm_leaders(
     experiment: Experiment,
     at_once: int,
     genes: tuple[Genes, ...],
     evaluations: tuple[Evaluation, ...],
-    when: tuple[When, ...] | None = None,
-) -> tuple[Evaluation, ...]:
-    """Re-check every seed's fittest with smaller time steps.
+    trials: Trials,
+) -> tuple[tuple[Evaluation, ...], Array]:
+    """Re-check every seed's fittest with smaller time steps; also gives the fitness in every trial, (seeds, places).
 
     Their confirmed fitness is the worse of both values. The others lose as much as the fittest did in the median, and
     stay below the best of those that were checked, so that the leader is always a checked one. If all of those fail,
@@ -234,7 +361,7 @@ def confirm_leaders(
     assert refine is not None
     fitness = jnp.stack([one.fitness for one in evaluations])
     seeds, size = fitness.shape
-    count = min(size, math.ceil(refine.top * size))
+    count = leader_count(experiment, size)
     chosen = jnp.argsort(-fitness, axis=1)[:, :count]
     grown = [own if one.learned is None else one.learned for own, one in zip(genes, evaluations, strict=True)]
     places = (chosen + size * jnp.arange(seeds)[:, None]).reshape(-1)
@@ -242,11 +369,13 @@ def confirm_leaders(
     # Fewer robots than before, and no part is to be filled up with copies; on the CPU one seed's number decides.
     robots = count * refine.trials * (1 if jax.default_backend() == "cpu" else seeds)
     fewer = min(at_once, robots_at_once(robots, experiment.robot.body.possible.size))
-    drawn = draw(experiment, refine.trials, count * seeds, when, SECOND_LOOK)
-    again = evaluate_in_trials(experiment, fewer, leaders, drawn, refine.factor)
+    keys = None if trials.when is None else jax.vmap(generation_key)(trials.when)
+    drawn = Drawn(refine.trials, trials.perturbations, keys)
+    single = _evaluate_each(experiment, fewer, leaders, drawn, refine.factor)
+    again = _aggregated(experiment, single, refine.trials)
     assert again.failure is not None
 
-    def confirmed(evaluation: Evaluation, chosen: Array, fitness: Array, failure: Array) -> Evaluation:
+    def settled(evaluation: Evaluation, chosen: Array, fitness: Array, failure: Array) -> Evaluation:
         """Of one seed; of those that were re-checked, (count,): which they are, and what came of it."""
         assert evaluation.failure is not None
         fitness = confirmed_fitness(evaluation.fitness, chosen, fitness)
@@ -254,7 +383,7 @@ def confirm_leaders(
         return replace(evaluation, fitness=fitness, failed=~jnp.isfinite(fitness), failure=failure)
 
     results = (part.reshape(seeds, count) for part in (again.fitness, again.failure))
-    return tuple(map(confirmed, evaluations, chosen, *results))
+    return tuple(map(settled, evaluations, chosen, *results)), single.fitness.reshape(seeds, -1)
 
 
 def confirmed_fitness(fitness: Array, chosen: Array, again: Array) -> Array:

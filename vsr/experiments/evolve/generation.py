@@ -9,9 +9,9 @@ experiments.devices), also those of other processes: then process 0 searches, an
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -19,27 +19,30 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.sharding import NamedSharding, PartitionSpec
 
 from vsr.evo import Evaluation, Population
 from vsr.evo.diversity import distinct
 from vsr.evo.population import failures, with_fitness
+from vsr.experiments.collection import without_collection
 from vsr.experiments.encodings import Genes
 from vsr.experiments.encodings.base import BodyEncoding
 from vsr.experiments.encodings.bodies import in_the_corner
 from vsr.experiments.evolve.fitness import (
     UNDISTURBED,
+    Trials,
     confirm_leaders,
     depends_on_generation,
     evaluate_once,
     evaluation_of,
+    fresh_trials,
     search_measures,
+    second_trials,
 )
 from vsr.experiments.evolve.stored_programs import Programs, programs_of
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.hosts import broadcast, detect_peer_loss
 from vsr.experiments.memory import memory_limit
-from vsr.experiments.population import device_mesh, robots_at_once
+from vsr.experiments.population import everywhere, robots_at_once
 from vsr.experiments.run_time import Operations, operations_of
 from vsr.experiments.storage.statistics import GenerationStats
 from vsr.physics.failure import counted
@@ -60,6 +63,9 @@ class Evolution:
     """how many robots a device simulates together"""
     evaluate: Callable[..., tuple[Evaluation, ...]]
     """evaluates individuals in `step`: genes, one population per seed, and the generation (see evaluate_all)"""
+    confirm: Callable[..., list[Array]] | None = None
+    """looks at the best robot of every seed in fresh trials: genes, (seeds, ...) each, and a function that is called
+    before every look; what comes of them is read by `fitness.confirmed`"""
 
 
 def start(experiment: Experiment, key: Array) -> Any:
@@ -100,7 +106,11 @@ def _cost(experiment: Experiment) -> dict[str, Array]:
         return {}
     episodes = experiment.episodes()
     seconds = episodes * experiment.schedule().total_time
-    return {"episodes": jnp.float32(episodes), "simulated_seconds": jnp.float32(seconds)}
+    found = {"episodes": jnp.float32(episodes), "simulated_seconds": jnp.float32(seconds)}
+    learning = experiment.learning
+    if learning is not None and learning.method == "ppo":
+        found["environment_steps"] = jnp.float32(experiment.optimizer.population_size * learning.steps_taken)
+    return found
 
 
 def body_count(encoding: BodyEncoding, genes: Array) -> Array:
@@ -151,12 +161,12 @@ def compile_evolution(experiment: Experiment, counted: Counted = _ignore) -> Evo
     found = programs_of(experiment, limit, lambda: _compile(experiment, limit, counted))
     counted(found.operations)
     compiled = _Compiled(*found.programs, at_once=found.at_once)
-    everywhere, home = _everywhere(), jax.devices()[0]
+    on_all, home = everywhere(), jax.devices()[0]
 
-    def evaluation(*asked: Any) -> tuple[Evaluation, ...]:
-        return jax.device_put(compiled.evaluate(*jax.device_put(asked, everywhere)), home)
+    def at_home(program: Callable[..., Any], *asked: Any) -> Any:
+        return jax.device_put(program(*jax.device_put(asked, on_all)), home)
 
-    return _evolution(experiment, compiled, evaluation)
+    return _evolution(experiment, compiled, at_home)
 
 
 def compile_led_evolution(experiment: Experiment, limit: float, counted: Counted = _ignore) -> Evolution:
@@ -164,43 +174,85 @@ def compile_led_evolution(experiment: Experiment, limit: float, counted: Counted
     made = _compile(experiment, limit, counted)
     compiled = _Compiled(*made.programs, at_once=made.at_once)
 
-    def evaluation(*asked: Any) -> tuple[Evaluation, ...]:
-        everywhere = broadcast(asked)
+    def together(program: Callable[..., Any], *asked: Any) -> Any:
+        shared = broadcast(asked)
         with detect_peer_loss():
-            return jax.tree.map(lambda result: result.addressable_data(0), compiled.evaluate(*everywhere))
+            return jax.tree.map(lambda result: result.addressable_data(0), program(*shared))
 
-    return _evolution(experiment, compiled, evaluation)
+    return _evolution(experiment, compiled, together)
 
 
-def compile_led_evaluation(experiment: Experiment, limit: float) -> Callable[[], None]:
-    """For the other processes: their part of one evaluation that process 0 has begun."""
+def compile_led_evaluation(experiment: Experiment, limit: float) -> Callable[[bool], None]:
+    """For the other processes: their part of an evaluation, or of a last look, that process 0 has begun."""
     looks = _compile_evaluation(experiment, limit).programs
-    asked = asked_genes(experiment), *when_shapes(experiment)
-    nothing = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), asked)
+    genes = asked_genes(experiment)
+    again = _second_shapes(experiment)
+    evaluation = genes, again, *when_shapes(experiment)
+    last_look = genes, _evaluations_of(experiment, genes), again
 
-    def take_part() -> None:
-        everywhere = broadcast(nothing)
+    def take_part(last: bool) -> None:
+        nothing = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), last_look if last else evaluation)
+        shared = broadcast(nothing)
         with detect_peer_loss():
-            jax.block_until_ready(_looked(*looks)(*everywhere))
+            jax.block_until_ready((looks[1] if last else _looked(*looks))(*shared))
 
     return take_part
 
 
 class _Compiled:
-    """Programs of an experiment; looks: to evaluate, and to look again at leaders if that is asked for."""
+    """Programs of an experiment; first, second: to evaluate, and to look again at leaders if that is asked for."""
 
-    def __init__(self, start: Any, ask: Any, tell: Any, *looks: Any, at_once: int) -> None:
-        self.start, self.ask, self.tell, self.at_once = start, ask, tell, at_once
-        self.evaluate = _looked(*looks)
+    def __init__(self, start: Any, ask: Any, tell: Any, first: Any, second: Any = None, *, at_once: int) -> None:
+        self.start, self.ask, self.tell, self.second, self.at_once = start, ask, tell, second, at_once
+        self.evaluate = _looked(first, second)
 
 
 def _looked(first: Any, second: Any = None) -> Callable[..., tuple[Evaluation, ...]]:
-    """Both programs as one function of genes and, where it matters, seeds and generations."""
-    return first if second is None else lambda genes, *when: second(genes, first(genes, *when), *when)
+    """Both programs as one function of genes, trials of the second, and, where it matters, seeds and generations."""
+
+    def looked(genes: Any, again: Trials | None, *when: Any) -> tuple[Evaluation, ...]:
+        found = first(genes, *when)
+        return found if second is None else second(genes, found, again)[0]
+
+    return looked
 
 
-def _evolution(experiment: Experiment, compiled: _Compiled, evaluation: Callable[..., Any]) -> Evolution:
+def _evaluations_of(experiment: Experiment, genes: Sequence[Genes]) -> tuple[Evaluation, ...]:
+    """Shapes of all seeds' evaluations."""
+    asked = jax.eval_shape(partial(ask, experiment), search_shapes(experiment))
+    return (evaluation_shapes(experiment, asked),) * len(genes)
+
+
+def _second_shapes(experiment: Experiment) -> Trials | None:
+    """Shapes of the trials of the second look."""
+    seeds, size = len(experiment.seeds), experiment.optimizer.population_size
+    return jax.eval_shape(partial(second_trials, experiment, seeds, size), *(when_shapes(experiment) or (None,)))
+
+
+def _evolution(experiment: Experiment, compiled: _Compiled, call: Callable[..., Any]) -> Evolution:
+    """call: runs a program with its arguments on all devices."""
     drawn_anew = depends_on_generation(experiment)
+    again = jax.jit(partial(second_trials, experiment, len(experiment.seeds), experiment.optimizer.population_size))
+    never_anew = None if drawn_anew else jax.device_get(again(None))
+
+    def evaluation(genes: tuple[Genes, ...], *births: Any) -> tuple[Evaluation, ...]:
+        return call(compiled.evaluate, genes, again(*births) if drawn_anew else never_anew, *births)
+
+    def confirm(best: Genes, announce: Callable[[], object] = lambda: None) -> list[Array]:
+        size = experiment.optimizer.population_size
+        genes = copies_of_best(best, len(experiment.seeds), size)
+        evaluations = tuple(
+            replace(
+                jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), one),
+                learned=None if one.learned is None else own,
+            )
+            for one, own in zip(_evaluations_of(experiment, genes), genes, strict=True)
+        )
+        found = []
+        for trials in fresh_trials(experiment, len(experiment.seeds), size):
+            announce()
+            found.append(call(compiled.second, genes, evaluations, trials)[1])
+        return found
 
     def when(seed: int, asked: Population) -> Array | None:
         return jnp.stack([jnp.uint32(seed), asked.birth.max().astype(jnp.uint32)]) if drawn_anew else None
@@ -215,18 +267,34 @@ def _evolution(experiment: Experiment, compiled: _Compiled, evaluation: Callable
         following = list(map(compiled.tell, searches, everyone, evaluations))
         return tuple(search for search, _ in following), tuple(stats for _, stats in following)
 
-    return Evolution(begin, step, compiled.at_once, evaluation)
+    last = None if experiment.evaluation.confirm is None else confirm
+    return Evolution(begin, step, compiled.at_once, evaluation, last)
+
+
+def copies_of_best(best: Mapping[str, Any], seeds: int, size: int) -> tuple[Genes, ...]:
+    """Populations of copies, one for every seed; best: (seeds, ...) each."""
+
+    def copies(own: Any, seed: int) -> Any:
+        return np.stack([own[seed]] * size)
+
+    return tuple({part: copies(own, seed) for part, own in best.items()} for seed in range(seeds))
 
 
 def _compile(experiment: Experiment, limit: float, counted: Counted) -> Programs:
     """To start, ask, tell and look, and how many robots are simulated at once; limit: memory of each device [bytes]."""
-    lowered = _lowered_search(experiment)
-    with ThreadPoolExecutor() as threads:
-        options = {"xla_backend_optimization_level": 1} if jax.default_backend() == "cpu" else {}
-        # They run for a moment in a generation: a quarter of the time to compile is worth more than their speed.
-        small = [threads.submit(program.compile, compiler_options=options) for program in lowered]
-        looks = _compile_evaluation(experiment, limit, counted)
-        return looks._replace(programs=[*(one.result() for one in small), *looks.programs])
+    with ThreadPoolExecutor() as threads, without_collection():
+        compiling: list[Future[Any]] = []
+
+        def search() -> None:
+            """Begin to compile what runs for a moment in a generation."""
+            # Of its time to compile a quarter is worth more than its speed.
+            options = {"xla_backend_optimization_level": 1} if jax.default_backend() == "cpu" else {}
+            compiling.extend(
+                threads.submit(program.compile, compiler_options=options) for program in _lowered_search(experiment)
+            )
+
+        looks = _compile_evaluation(experiment, limit, counted, meanwhile=search)
+        return looks._replace(programs=[*(one.result() for one in compiling), *looks.programs])
 
 
 def _lowered_search(experiment: Experiment) -> list[Any]:
@@ -255,44 +323,50 @@ def program_digest(experiment: Experiment) -> str:
     return digest.hexdigest()
 
 
-def _compile_evaluation(experiment: Experiment, limit: float, counted: Counted = _ignore) -> Programs:
+def _compile_evaluation(
+    experiment: Experiment,
+    limit: float,
+    counted: Counted = _ignore,
+    meanwhile: Callable[[], object] = lambda: None,
+) -> Programs:
     """The programs to evaluate and to look again, and how many robots run at once.
 
     If the robots of a device together need too much memory, they are simulated in parts. The second look at leaders is
-    a program of its own, so that both are compiled side by side.
+    a program of its own, so that both are compiled side by side. meanwhile: is called as soon as both have begun.
     """
     genes, when, most = asked_genes(experiment), when_shapes(experiment), most_at_once(experiment)
+    asked: dict[Callable[..., Any], tuple[Any, ...]] = {evaluate_once: (genes, *when)}
+    operations: list[Operations] = []
 
-    looks = (evaluate_once,) if experiment.evaluation.refine is None else (evaluate_once, confirm_leaders)
-    operations: dict[Callable[..., Any], Operations] = {}
+    def traced(look: Callable[..., Any], at_once: int) -> Any:
+        program = jax.jit(partial(look, experiment, at_once), in_shardings=everywhere(), out_shardings=everywhere())
+        return program.trace(*asked[look])
 
-    def lowered(look: Callable[..., Any], at_once: int, *asked: Any) -> Any:
-        program = jax.jit(partial(look, experiment, at_once), in_shardings=_everywhere(), out_shardings=_everywhere())
-        traced = program.trace(*asked)
-        if look not in operations:
-            operations[look] = operations_of(traced.jaxpr)
-            if len(operations) == len(looks):
-                counted(total())
-        return traced.lower()
+    def begin(look: Callable[..., Any]) -> Any:
+        found = traced(look, most)
+        operations.append(operations_of(found.jaxpr))
+        if look is evaluate_once and experiment.evaluation.refine is not None:
+            asked[confirm_leaders] = genes, found.out_info, _second_shapes(experiment)
+        else:
+            counted(total())
+        return threads.submit(found.lower().compile)
 
     def total() -> Operations:
-        return sum(operations.values(), Operations())
+        return sum(operations, Operations())
 
-    def compile_first(at_once: int) -> Any:
-        return lowered(evaluate_once, at_once, genes, *when).compile()
+    def finished(look: Callable[..., Any], begun: Any) -> tuple[Any, int]:
+        def compiled(at_once: int) -> Any:
+            return begun.result() if at_once == most else traced(look, at_once).lower().compile()
 
-    if experiment.evaluation.refine is None:
-        evaluate, at_once = within_memory(compile_first, most, limit)
-        return Programs([evaluate], at_once, total())
-    with ThreadPoolExecutor(1) as threads:
-        begun = lowered(evaluate_once, most, genes, *when)
-        first = threads.submit(begun.compile)
-        asked = genes, begun.out_info, *when
-        confirm, _ = within_memory(lambda number: lowered(confirm_leaders, number, *asked).compile(), most, limit)
-        evaluate, at_once = within_memory(
-            lambda number: first.result() if number == most else compile_first(number), most, limit
-        )
-    return Programs([evaluate, confirm], at_once, total())
+        return within_memory(compiled, most, limit)
+
+    with ThreadPoolExecutor() as threads:
+        begun: dict[Callable[..., Any], Any] = {evaluate_once: begin(evaluate_once)}
+        if confirm_leaders in asked:
+            begun[confirm_leaders] = begin(confirm_leaders)
+        meanwhile()
+        programs, at_once = zip(*(finished(*look) for look in begun.items()), strict=True)
+    return Programs(programs, at_once[0], total())
 
 
 def asked_genes(experiment: Experiment) -> tuple[Genes, ...]:
@@ -308,11 +382,6 @@ def when_shapes(experiment: Experiment) -> tuple[tuple[jax.ShapeDtypeStruct, ...
         if depends_on_generation(experiment)
         else ()
     )
-
-
-def _everywhere() -> NamedSharding:
-    """The same on every device."""
-    return NamedSharding(device_mesh(), PartitionSpec())
 
 
 def within_memory(compile_for: Callable[[int], Any], at_once: int, limit: float) -> tuple[Any, int]:

@@ -28,7 +28,7 @@ from vsr.experiments.resimulate import batches_of, job_of, simulate_jobs
 from vsr.experiments.shipped import EXPERIMENT, SCENE, find_config, source_of
 from vsr.experiments.storage.robots import load_robot, robot_file
 from vsr.experiments.storage.run_folder import is_run
-from vsr.experiments.storage.runs import Run, read_run, trust_plugins
+from vsr.experiments.storage.runs import Run, as_frame, read_run, trust_plugins
 from vsr.experiments.storage.sources import with_registered
 from vsr.physics.failure import Failure
 from vsr.scene import Scene, precision
@@ -74,7 +74,7 @@ def evolve(
         device: "cpu" or "gpu"; by default a GPU if there is one.
 
     Returns:
-        The run: statistics, best robots, `plot`, `report`, `table`.
+        The run: statistics, best robots, `plot`, `report`, `table`, `archives`.
 
     Raises:
         UserError: with what to do. After Ctrl-C the run is saved, and can go on with `resume`.
@@ -88,8 +88,17 @@ def evolve(
     path = Path(tempfile.mkdtemp(prefix="vsr-")) / GIVEN if out is None else Path(out)
     require_free(path, described, resume)
     prepare(device)
-    display = _Watched(_display(described, path, quiet), on_generation)
-    run_experiment(described, path, given=given, source=source, resume=resume, display=display)
+    shown = _display(described, path, quiet)
+    lines = isinstance(shown, PlainLines) and not quiet  # a panel shows by itself what takes long
+    run_experiment(
+        described,
+        path,
+        given=given,
+        source=source,
+        resume=resume,
+        display=_Watched(shown, on_generation),
+        waiting=None if lines else shown.say,
+    )
     return read_run(path)
 
 
@@ -198,15 +207,16 @@ class Measured:
     def __len__(self) -> int:
         return len(self.names)
 
-    def table(self) -> dict[str, Any]:
-        """As columns, an entry for every robot and trial; `pandas.DataFrame(measured.table())` is a frame."""
+    def table(self) -> Any:
+        """As columns, an entry for every robot and trial: a pandas.DataFrame, or arrays by name where no pandas is."""
         robots, trials = self.failures.shape
-        return {
+        columns = {
             "robot": np.repeat(np.array(self.names, object), trials),
             "trial": np.tile(np.arange(trials), robots),
             **{name: values.reshape(-1) for name, values in self.measures.items()},
             "failure": np.array([Failure(int(one)).name for one in self.failures.reshape(-1)], object),
         }
+        return as_frame(columns)
 
 
 @worded_for_python()

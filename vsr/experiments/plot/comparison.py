@@ -10,7 +10,7 @@ import numpy as np
 
 from vsr.experiments.formatting import count
 from vsr.experiments.plot.curves import as_measure, check_one_goal, labels, one_metric
-from vsr.experiments.ranks import p_value, quantiles_of_each
+from vsr.experiments.ranks import holm, p_value, quantiles_of_each, superiority
 from vsr.experiments.storage.runs import Curves
 
 MOST_PAIRS = 100
@@ -46,7 +46,7 @@ class Pair(NamedTuple):
     difference: float
     """of the medians, first minus second"""
     p: float
-    """two-sided Mann-Whitney, exact for few seeds without ties; not a number with fewer than two seeds"""
+    """two-sided Mann-Whitney, exact; not a number with fewer than two seeds"""
     p_holm: float
     """corrected for the number of pairs"""
     effect: float
@@ -152,7 +152,7 @@ def _pairs(runs: Sequence[Curves], rows: Sequence[Row]) -> Pairs:
 def rank_tests(samples: Sequence[np.ndarray], first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Two-sided Mann-Whitney p and Vargha and Delaney's A of many pairs, given by indices of their samples.
 
-    p follows from the sizes, from A and from how many values are equal; so there are far fewer tests than pairs.
+    p follows from the sizes, from A and from which ranks are equal; so there are far fewer tests than pairs.
     """
     sizes = np.array([len(sample) for sample in samples])
     whole = {int(size): np.stack([sample for sample in samples if len(sample) == size]) for size in np.unique(sizes)}
@@ -164,38 +164,24 @@ def rank_tests(samples: Sequence[np.ndarray], first: np.ndarray, second: np.ndar
     for code in np.unique(codes).tolist():
         n, m = divmod(code, int(sizes.max()) + 1)
         pairs = np.flatnonzero(codes == code)
-        tests: dict[int, float] = {}
+        tests: dict[tuple[int, bytes], float] = {}
         for chosen in np.array_split(pairs, max(1, pairs.size * n * m // NUMBERS_AT_ONCE)):
             a, b = whole[n][place[first[chosen]]], whole[m][place[second[chosen]]]
             effects[chosen] = superiority(a, b)
             if min(n, m) > 1:
-                alike = np.rint(2 * n * m * effects[chosen]).astype(int) * ((n + m) ** 3)
-                alike += 0 if all_differ else _ties(a, b)
-                for kind, one in zip(*(found.tolist() for found in np.unique(alike, return_index=True)), strict=True):
-                    tests[kind] = tests[kind] if kind in tests else p_value(a[one], b[one])
-                p[chosen] = [tests[kind] for kind in alike.tolist()]
+                sums = np.rint(2 * n * m * effects[chosen]).astype(int)
+                ties = [b""] * len(chosen) if all_differ else [bytes(own) for own in _ties(a, b)]
+                for one, kind in enumerate(zip(sums.tolist(), ties, strict=True)):
+                    if kind not in tests:
+                        tests[kind] = p_value(a[one], b[one])
+                    p[chosen[one]] = tests[kind]
     return p, effects
 
 
 def _ties(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Sum of t³ - t over groups of t equal values, of samples along the last axis."""
+    """Which of the ordered values are equal to the one before, packed as bits, of samples along the last axis."""
     ordered = np.sort(np.concatenate([a, b], -1), -1)
-    equal = ordered[..., 1:] == ordered[..., :-1]
-    before, found = np.zeros(equal.shape[:-1], int), np.zeros(equal.shape[:-1], int)
-    for place in range(equal.shape[-1]):  # t³ - t is the sum of 3 k (k + 1) over k equal neighbors
-        before = np.where(equal[..., place], before + 1, 0)
-        found += 3 * before * (before + 1)
-    return found
-
-
-def superiority(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Chance that one of the first is larger than one of the second (Vargha and Delaney's A); 0.5 is no effect.
-
-    Samples are along the last axis.
-    """
-    a, b = a[..., :, None], b[..., None, :]
-    wins, draws = ((found.sum((-2, -1), dtype=np.int32)) for found in (a > b, a == b))
-    return (wins + 0.5 * draws) / (a.shape[-2] * b.shape[-1])
+    return np.packbits(ordered[..., 1:] == ordered[..., :-1], axis=-1)
 
 
 def _warnings(runs: Sequence[Curves], names: Sequence[str]) -> Iterator[str]:
@@ -204,13 +190,3 @@ def _warnings(runs: Sequence[Curves], names: Sequence[str]) -> Iterator[str]:
             yield f"{name} is not finished: {count(run.generations)} of {count(run.header.generations)} generations"
     if len({run.generations * run.header.population_size for run in runs}) > 1:
         yield "the runs have had different numbers of evaluations"
-
-
-def holm(values: Sequence[float] | np.ndarray) -> np.ndarray:
-    """Holm's correction for several tests at once; what is no number stays so."""
-    corrected = np.array(values, float)
-    known = np.flatnonzero(~np.isnan(corrected))
-    order = known[np.argsort(corrected[known], kind="stable")]
-    rising = np.minimum(1.0, corrected[order] * np.arange(len(order), 0, -1))
-    corrected[order] = np.maximum.accumulate(rising)
-    return corrected

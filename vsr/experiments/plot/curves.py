@@ -72,19 +72,19 @@ def goal(run: Curves) -> str:
 
 
 def spread(run: Curves, band: Band) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The measure's median over seeds, and the band's two edges; not a number where too many seeds had failed.
+    """The search's median over seeds, and the band's two edges; not a number where too many seeds had failed.
 
     A failed seed is worse than any other. The standard deviation is that of the seeds at hand, not an estimate for all.
     """
-    sign = run.header.sign
-    center = sign * middle(run.fitness)
+    sign, fitness, best = run.header.sign, run.search_fitness, run.search_best
+    center = sign * middle(fitness)
     if band == "quartiles":
-        edges = sign * quantile(run.fitness, 0.25), sign * quantile(run.fitness, 0.75)
+        edges = sign * quantile(fitness, 0.25), sign * quantile(fitness, 0.75)
     else:
-        finite = np.isfinite(run.best)
+        finite = np.isfinite(best)
         count = np.maximum(finite.sum(0), 1)
-        mean = np.where(finite, run.best, 0).sum(0) / count
-        sigma = np.sqrt((np.where(finite, run.best - mean, 0) ** 2).sum(0) / count)
+        mean = np.where(finite, best, 0).sum(0) / count
+        sigma = np.sqrt((np.where(finite, best - mean, 0) ** 2).sum(0) / count)
         edges = center - sigma, center + sigma
     center, low, high = (np.where(np.isfinite(line), line, np.nan) for line in (center, *edges))
     return center, low, high
@@ -119,6 +119,8 @@ def _draw(axes: Axes, run: Curves, label: str, band: Band) -> None:
     (line,) = axes.plot(shown, center[shown], label=label)
     if run.best.shape[0] > 1:
         axes.fill_between(shown, low[shown], high[shown], color=line.get_color(), alpha=0.2, lw=0)
+    if run.is_confirmed and np.isfinite(last := run.header.sign * float(middle(run.fitness[:, -1]))):
+        axes.plot(run.generations - 1, last, "o", ms=4, color=line.get_color(), clip_on=False)
 
 
 def metrics_named(runs: Sequence[Curves], asked: str) -> list[str]:
@@ -156,7 +158,7 @@ def _unknown(run: Curves, asked: str) -> str:
 def as_measure(run: Curves, name: str) -> Curves:
     """The run with a metric in place of its best robots' measure; more of it is better."""
     header = replace(run.header, measure=name, direction="maximize")
-    return replace(run, header=header, best=run.metrics[name])
+    return replace(run, header=header, best=run.metrics[name], search_best=run.metrics[name])
 
 
 def plot_metrics(runs: Sequence[Curves], asked: str, target: Path, band: Band = "sigma") -> None:

@@ -116,10 +116,13 @@ def fitness_chart(run: Run, name: str) -> Markup:
     sign = run.experiment.fitness.sign
     with page_style():
         figure, axes = _chart()
-        center = _known(sign * middle(run.fitness))
+        center = _known(sign * middle(run.search_fitness))
         _line(axes, center, color=BEST, lw=1.8, label="best, median over seeds" if several else "best so far")
         if several:
-            _seeds(axes, run.best, BEST)
+            _seeds(axes, run.search_best, BEST)
+        if run.is_confirmed:
+            last = _known(sign * middle(run.fitness[:, -1:]))
+            axes.plot([run.generations - 1], last, "o", color=BEST, ms=5, clip_on=False, label="confirmed")
         crowd = _known(sign * middle(np.nan_to_num(sign * run.median, nan=-np.inf)))
         _line(axes, crowd, color=POPULATION, ls=(0, (4, 2)), label="population's median")
         axes.set(ylabel=measure)
@@ -189,7 +192,7 @@ def descent_chart(run: Run, seed: int, descent: Descent, name: str) -> Markup:
     y = _known(sign * np.array([ancestor.fitness for ancestor in descent.line]))
     with page_style():
         figure, axes = _chart()
-        _line(axes, run.best[seed, : descent.generations], color=BEST, lw=1, alpha=0.6, label="best so far")
+        _line(axes, run.search_best[seed, : descent.generations], color=BEST, lw=1, alpha=0.6, label="best so far")
         axes.plot(x, y, color=DESCENT, lw=1.3)
         for kind, mark in MARKS.items():
             own = np.array([each == kind for each in kinds])

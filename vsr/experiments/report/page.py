@@ -203,8 +203,8 @@ def _measured_again(shown: Sequence[Findings], robots: Sequence[RecordedRobot]) 
         last = sections.measured(found, found.reached)
         kept = f" It is the best kept; the run has since reached {last}." if found.is_behind else ""
         lines.append(
-            f"{robot.name}: {evolved} as evolved over {found.experiment.schedule().total_time:g} s, "
-            f"{sections.measured(found, again)} here over {seconds:.3g} s.{kept}"
+            f"{robot.name}: {evolved} as reported over {found.experiment.schedule().total_time:g} s, "
+            f"{sections.measured(found, again)} in this one undisturbed trial over {seconds:.3g} s.{kept}"
         )
     left = len(shown) - len(robots)
     if left:

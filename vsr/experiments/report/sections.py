@@ -53,7 +53,7 @@ def summary(found: Findings) -> Markup:
         ("seeds", count(len(experiment.seeds))),
         ("robots in a generation" + (" of a seed" if many else ""), count(experiment.optimizer.population_size)),
         ("generations", f"{count(run.generations)} of {count(experiment.generations)}"),
-        ("episodes simulated", count(run.generations * experiment.optimizer.population_size * len(experiment.seeds))),
+        ("robots evaluated", count(run.generations * experiment.optimizer.population_size * len(experiment.seeds))),
         ("an episode", f"{duration:g} s"),
         ("body", _body_in_words(experiment)),
         ("genes of a robot", _genes_in_words(experiment)),
@@ -96,7 +96,13 @@ def fitness(found: Findings, name: str) -> Markup:
 
 def _direction(found: Findings) -> str:
     more = "more" if found.experiment.fitness.direction == "maximize" else "less"
-    return f"The measure of the best robot so far and of the middle of the population; {more} is better."
+    said = f"The measure of the best robot so far and of the middle of the population; {more} is better."
+    if found.run.is_confirmed:
+        said += (
+            f" Confirmed: the best robot of every seed in the {found.experiment.evaluation.confirmation}, "
+            "on which nobody was selected. It is the number that this run reports."
+        )
+    return said
 
 
 def _seeds(found: Findings) -> Markup:
@@ -105,11 +111,12 @@ def _seeds(found: Findings) -> Markup:
     surpassed = any(found.is_surpassed(index) for index in order)
     rows = []
     for index in order:
-        curve = run.fitness[index]
+        curve = run.search_fitness[index]
         last = int(np.argmax(curve == curve[-1]))
         scene = found.robots.get(index)
         voxels = "" if scene is None else count(int(scene.robot.body.present.sum()))
-        values = (number(float(run.best[index, generation])) for generation in (0, -1))
+        values = [number(float(run.best[index, generation])) for generation in (0, -1)]
+        values += [number(float(run.search_best[index, -1]))] if run.is_confirmed else []
         rows.append(
             (
                 f"{experiment.seeds[index]}",
@@ -126,6 +133,7 @@ def _seeds(found: Findings) -> Markup:
         "seed",
         "first best",
         "final best",
+        *(("in the search",) if run.is_confirmed else ()),
         "last gain",
         "median",
         *(("best kept",) if surpassed else ()),

@@ -15,7 +15,7 @@ from vsr.experiments.config.problems import UserError
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.formatting import in_ranges
 from vsr.experiments.storage.lineage import ARRAYS, Piece, read_pieces
-from vsr.experiments.storage.robots import load_robot, robot_file, write_robot
+from vsr.experiments.storage.robots import load_robot, read_record, robot_file, write_robot
 from vsr.experiments.storage.settings import read_meta
 from vsr.experiments.storage.statistics import (
     STATISTICS,
@@ -50,6 +50,7 @@ def repair_statistics(path: Path, experiment: Experiment, run: str, done: int) -
     lost = [*(one for one in found.corrupted if one < done), *range(found.generations, done)]
     whole = Statistics(found.header, records)
     rebuilt = _rebuild(path, experiment, whole, lost) if lost else set()
+    _keep_confirmed(path, experiment, whole)
     if rebuilt:
         warnings.append(
             f"{file}: {in_ranges('generation', sorted(rebuilt))} lost and rebuilt from lineage/: fitness and failed "
@@ -60,6 +61,20 @@ def repair_statistics(path: Path, experiment: Experiment, run: str, done: int) -
     if not file.is_file() or file.read_bytes() != as_bytes(whole):
         write_statistics(file, whole)
     return warnings
+
+
+def _keep_confirmed(path: Path, experiment: Experiment, statistics: Statistics) -> None:
+    """Fitness in fresh trials, of the last generation of a finished run only; a lost one is in the robots' files."""
+    column, values = statistics.header.columns.index("confirmed"), statistics.records["values"]
+    finished = len(values) == experiment.generations
+    values[: -1 if finished else None, column] = np.nan
+    if not finished or experiment.evaluation.confirm is None:
+        return
+    for index, seed in enumerate(experiment.seeds):
+        if np.isnan(values[-1, column, index]) and _is_whole(file := robot_file(path, seed)):
+            record, _ = read_record(file)
+            if record.search_score is not None:
+                values[-1, column, index] = experiment.fitness.sign * record.score
 
 
 def _rebuild(path: Path, experiment: Experiment, statistics: Statistics, lost: Sequence[int]) -> set[int]:
@@ -126,7 +141,11 @@ def repair_robots(path: Path, experiment: Experiment, done: int) -> list[str]:
         file, best = robot_file(path, seeds[index]), statistics.column("best")[index, done - 1]
         if np.isfinite(best) and genes:
             best_id = int(statistics.column("best_id")[index, done - 1])
-            write_robot(path, experiment, index, genes, best_id, float(best), sessions)
+            confirmed = float(statistics.column("confirmed")[index, done - 1])
+            if confirmed == -np.inf:  # there is no robot, then
+                continue
+            known = None if np.isnan(confirmed) else confirmed
+            write_robot(path, experiment, index, genes, best_id, float(best), sessions, confirmed=known)
             warnings.append(f"{file}: it was lost or changed; written again from lineage/")
     return warnings
 

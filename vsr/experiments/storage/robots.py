@@ -24,6 +24,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field, model_validator
 
+from vsr.controllers.policy import PackedNumbers, pack, unpack
 from vsr.experiments.config import EVOLVED, dump_plain, load_scene
 from vsr.experiments.config.check import check
 from vsr.experiments.config.plugins import require_plugins
@@ -65,20 +66,46 @@ def write_robot(
     id: int,
     fitness: float,
     sessions: Sequence[Mapping[str, Any]] = (),
+    *,
+    confirmed: float | None = None,
 ) -> None:
+    """The file of the best robot of a seed in a run folder; arguments as of `robot_text`."""
+    write_text(
+        robot_file(path, experiment.seeds[index]),
+        robot_text(experiment, index, genes, id, fitness, sessions, confirmed=confirmed),
+    )
+
+
+def robot_text(
+    experiment: Experiment,
+    index: int,
+    genes: Mapping[str, Any],
+    id: int,
+    fitness: float,
+    sessions: Sequence[Mapping[str, Any]] = (),
+    *,
+    confirmed: float | None = None,
+) -> str:
     """The file of the best robot of a seed, given by its index.
 
-    fitness: larger is better; trials: of the run, as meta.json has them.
+    fitness: of the search, larger is better; confirmed: in fresh trials, from the end of a run on; sessions: of the
+    run, as meta.json has them.
     """
     genes = {part: np.asarray(own) for part, own in genes.items()}
     scene, seed = experiment.scene(genes), experiment.seeds[index]
     assert scene is not None, "a robot without a body has no finite fitness"
-    goal, meaning = experiment.fitness, experiment.evaluation.summary
-    title = f"# best of seed {seed}: individual {id}, {goal.measure} {goal.sign * fitness:.6g}"
+    goal, options = experiment.fitness, experiment.evaluation
+    score = fitness if confirmed is None else confirmed
+    meaning = options.summary
+    if confirmed is not None:
+        meaning = f"{options.confirmation}; {goal.sign * fitness:.6g} in the search"
+    elif options.confirm is not None:
+        meaning += "; not yet confirmed"
+    title = f"# best of seed {seed}: individual {id}, {goal.measure} {goal.sign * score:.6g}"
     title += f" ({meaning})" if meaning else ""
     plain = scene.to_plain()
-    record = record_of(experiment, plain, index, genes, id, fitness, sessions)
-    write_text(robot_file(path, seed), _signed(title, dump_plain({**plain, EVOLVED: record.to_plain()})))
+    record = record_of(experiment, plain, index, genes, id, fitness, sessions, confirmed=confirmed)
+    return _signed(title, dump_plain({**plain, EVOLVED: record.to_plain()}))
 
 
 def is_changed(file: Path) -> bool:
@@ -131,6 +158,8 @@ OF_EXPERIMENT = ("robot", "fitness", "evaluation", "optimizer")
 OF_SCENE = ("world", "task", "physics", "plugins")
 """Parts that they share."""
 
+MOST_LISTED = 4096
+"""More genes than this are packed."""
 Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
@@ -150,6 +179,8 @@ class Record(Spec):
     """what the score is of"""
     score: Annotated[float, Field(strict=True)]
     """all digits"""
+    search_score: Annotated[float, Field(strict=True)] | None = None
+    """score that the search selected it by, where `score` is that of fresh trials; None where both are one"""
     seed: Seed
     individual: Annotated[Count, Field(ge=0)]
     generation: Annotated[Count, Field(ge=0, lt=2**32)]
@@ -159,11 +190,17 @@ class Record(Spec):
     """how many were evaluated together"""
     place: Annotated[Count, Field(ge=0)]
     """of its seed among them"""
-    genes: dict[str, tuple[Annotated[float, Field(strict=True)], ...]]
+    genes: dict[str, tuple[Annotated[float, Field(strict=True)], ...] | PackedNumbers]
+    """of each part; many are packed into a text (vsr.controllers.policy.pack)"""
     experiment: dict[str, Any]
     """what of it is not in the scene"""
     made_with: dict[str, Any]
     """device and versions; empty if they are not known"""
+
+    def numbers(self, part: str) -> np.ndarray:
+        """Genes of a part, (genes,)."""
+        own = self.genes[part]
+        return unpack(own) if isinstance(own, str) else np.asarray(own, float)
 
     @model_validator(mode="after")
     def _counted(self) -> Record:
@@ -180,19 +217,23 @@ def record_of(
     individual: int,
     fitness: float,
     sessions: Sequence[Mapping[str, Any]],
+    *,
+    confirmed: float | None = None,
 ) -> Record:
-    """Of an individual of the seed of this index; scene: as plain values; trials: of the run, as meta.json has them."""
+    """Of an individual of the seed of this index; scene: as plain values; others: see `write_robot`."""
     plain, generation = experiment.to_plain(), individual // experiment.optimizer.population_size
+    sign = experiment.fitness.sign
     return Record(
         measure=experiment.fitness.measure,
-        score=experiment.fitness.sign * fitness,
+        score=sign * (fitness if confirmed is None else confirmed),
+        search_score=None if confirmed is None else sign * fitness,
         seed=experiment.seeds[index],
         individual=individual,
         generation=generation,
         hashes=hashes_of(scene),
         seeds=len(experiment.seeds),
         place=index,
-        genes={part: tuple(map(_short, np.asarray(own))) for part, own in genes.items()},
+        genes={part: _written(np.asarray(own)) for part, own in genes.items()},
         experiment={name: plain[name] for name in OF_EXPERIMENT},
         made_with={**made_with(sessions, generation), **plugins_of(experiment)},
     )
@@ -217,6 +258,11 @@ def plugins_of(experiment: Experiment) -> dict[str, Any]:
     """SHA-256 of the user's own modules that an experiment depends on, if there are any."""
     digests = sources_of(experiment).digests
     return {"plugins": digests} if digests else {}
+
+
+def _written(genes: np.ndarray) -> tuple[float, ...] | str:
+    """Genes as a file has them."""
+    return pack(genes) if genes.size > MOST_LISTED else tuple(map(_short, genes))
 
 
 def _short(gene: Any) -> float:
@@ -272,11 +318,11 @@ def is_made_by(record: Record, scene: Scene, experiment: Experiment) -> bool:
     """Whether a record's genes make the robot of its scene."""
     body = experiment.robot.body
     counts = {"body": body.gene_count, "controller": experiment.robot.controller.gene_count(body)}
-    if counts != {part: len(own) for part, own in record.genes.items()}:
+    if counts != {part: len(record.numbers(part)) for part in record.genes}:
         return False
     try:
         with np.errstate(over="ignore"):  # infinite then, and no robot's
-            genes = {part: np.asarray(own, experiment.physics.precision) for part, own in record.genes.items()}
+            genes = {part: record.numbers(part).astype(experiment.physics.precision) for part in record.genes}
         made = experiment.scene(genes)
     except ValueError:  # genes of which nothing can be made
         return False

@@ -56,7 +56,7 @@ from vsr.experiments.storage.files import (
 )
 from vsr.experiments.storage.lineage import ARRAYS, GENES, LINEAGE, check_lineage, piece_files
 from vsr.experiments.storage.repair import is_corrupted, repair_robots, repair_statistics, set_aside
-from vsr.experiments.storage.robots import BEST, write_robot
+from vsr.experiments.storage.robots import BEST, robot_file, write_robot
 from vsr.experiments.storage.settings import (
     CONFIG,
     FORMAT,
@@ -302,11 +302,17 @@ class RunFolder:
     def _write_best(self, stats: GenerationStats) -> None:
         sessions = read_meta(self.path)[0]["sessions"]
         for i, seed in enumerate(self.experiment.seeds):
-            if self._described.get(seed) == int(stats.best_id[i]) or not math.isfinite(stats.best[i]):
+            confirmed = None if stats.confirmed is None else float(stats.confirmed[i])
+            known = self._described.get(seed) == int(stats.best_id[i]) and confirmed is None
+            if known or not math.isfinite(stats.best[i]):
                 continue
-            genes = {part: genes[i] for part, genes in stats.best_genes.items()}
-            write_robot(self.path, self.experiment, i, genes, int(stats.best_id[i]), float(stats.best[i]), sessions)
-            self._described[seed] = int(stats.best_id[i])
+            if confirmed is not None and not math.isfinite(confirmed):
+                robot_file(self.path, seed).unlink(missing_ok=True)  # no robot: it fails in most fresh trials
+                continue
+            genes, fitness = {part: genes[i] for part, genes in stats.best_genes.items()}, float(stats.best[i])
+            id = int(stats.best_id[i])
+            write_robot(self.path, self.experiment, i, genes, id, fitness, sessions, confirmed=confirmed)
+            self._described[seed] = id
 
 
 def is_run(path: Path) -> bool:

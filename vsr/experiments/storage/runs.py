@@ -8,8 +8,9 @@ import math
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from vsr.experiments.storage.statistics import FAILURES, METRICS, STATISTICS, He
 from vsr.scene import Scene
 
 if TYPE_CHECKING:
+    from vsr.experiments.storage.archives import ArchiveRead
     from vsr.experiments.verify import Verdict
 
 NOTHING = "no generation is finished yet"
@@ -41,7 +43,10 @@ class Curves(Displayed):
     header: Header
     """goal, seeds and sizes"""
     best: np.ndarray
-    """the measure of the best robot so far, not a number where all had failed, (seeds, generations)"""
+    """the measure of the best robot so far, not a number where all had failed, (seeds, generations); of the last
+    generation of a finished run it is the one that fresh trials confirmed, which is what the run reports"""
+    search_best: np.ndarray
+    """the same as the search has it in all generations: what it selects by, (seeds, generations)"""
     median: np.ndarray
     """the measure's median over the population, (seeds, generations)"""
     best_id: np.ndarray
@@ -88,12 +93,25 @@ class Curves(Displayed):
         """Best fitness so far: larger is better, negative infinity where all had failed, (seeds, generations)."""
         return np.nan_to_num(self.header.sign * self.best, nan=-np.inf)
 
+    @property
+    def search_fitness(self) -> np.ndarray:
+        """The same as the search has it in all generations, (seeds, generations)."""
+        return np.nan_to_num(self.header.sign * self.search_best, nan=-np.inf)
 
-@dataclass(frozen=True)
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether the last generation's best are those of fresh trials."""
+        return not np.array_equal(self.best[:, -1:], self.search_best[:, -1:], equal_nan=True)
+
+
+@dataclass(frozen=True, repr=False)
 class Run(Moving, Curves):
     """A run with its settings, as `vsr.evolve` and `vsr.load` return it."""
 
     settings: RunSettings = field(kw_only=True)
+
+    def __repr__(self) -> str:
+        return f"Run('{self.path}', {self.generations} of {self.experiment.generations} generations)"
 
     @property
     def experiment(self) -> Experiment:
@@ -107,11 +125,21 @@ class Run(Moving, Curves):
             raise UserError(f"{file}: there is no robot yet; it is written at the first checkpoint")
         return load_scene(file)
 
-    def table(self) -> dict[str, np.ndarray]:
-        """Statistics as columns, an entry for every generation and seed; `pandas.DataFrame(run.table())` is a frame."""
+    def table(self) -> Any:
+        """Statistics as columns, an entry for every generation and seed.
+
+        A pandas.DataFrame if pandas is there, else arrays by name.
+        """
         (_, *names), *rows = csv.reader(io.StringIO(as_csv([self])))
         _, *columns = zip(*rows, strict=True)
-        return dict(zip(names, map(_numbers, columns), strict=True))
+        return as_frame(dict(zip(names, map(_numbers, columns), strict=True)))
+
+    def archives(self, seed: int | None = None) -> list[ArchiveRead]:
+        """Archives of a seed, by default of the first: fitness, descriptors and genes of every cell. None if the search
+        keeps none."""
+        from vsr.experiments.storage.archives import read_archives
+
+        return read_archives(self.path, self.experiment, self.index_of(seed))
 
     def plot(self, file: str | Path) -> Path:
         """Draw the fitness curve into a PNG, PDF or SVG."""
@@ -138,6 +166,15 @@ class Run(Moving, Curves):
         return target
 
 
+def as_frame(columns: dict[str, np.ndarray]) -> Any:
+    """A pandas.DataFrame if pandas is there, else the same columns."""
+    try:
+        pandas = import_module("pandas")
+    except ImportError:
+        return columns
+    return pandas.DataFrame(columns)
+
+
 def read_curves(path: str | Path) -> Curves:
     """Read a run's statistics; raises UserError if there are none."""
     path = Path(path)
@@ -159,7 +196,8 @@ def read_curves(path: str | Path) -> Curves:
     return Curves(
         path,
         found.header,
-        best=sign * found.column("best"),
+        best=sign * found.best,
+        search_best=sign * found.column("best"),
         median=sign * found.column("median"),
         best_id=found.column("best_id"),
         failed=found.column("failed"),
@@ -202,7 +240,7 @@ def as_csv(runs: Sequence[Curves]) -> str:
     """All statistics as a table with a line for every run, generation and seed; empty where a number is not known."""
     metrics = list(dict.fromkeys(name for run in runs for name in run.metrics))
     reasons = list(dict.fromkeys(name for run in runs for name in run.failures))
-    names = ("best", "median", "failed", "spread", "bodies", "best_id")
+    names = ("best", "search_best", "median", "failed", "spread", "bodies", "best_id")
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     titles = (*(f"{FAILURES}{name}" for name in reasons), *(f"{METRICS}{name}" for name in metrics))

@@ -41,8 +41,17 @@ STATISTICS = "statistics.bin"
 KIND, FORMAT = "statistics", 1
 FAILURES, METRICS = "failures.", "metrics."
 """Before the names of columns: failed robots by reason, and metrics that the search reports about itself."""
-COLUMNS = ("best", "median", "failed", "best_id", "spread", "bodies", *(FAILURES + reason.name for reason in REASONS))
-"""Columns of every run; metrics of its search follow."""
+COLUMNS = (
+    "best",
+    "median",
+    "failed",
+    "best_id",
+    "spread",
+    "bodies",
+    "confirmed",
+    *(FAILURES + reason.name for reason in REASONS),
+)
+"""Columns of every run; metrics of its search follow. `confirmed` is known of the last generation only."""
 MOST_OF_A_HEADER = 2**20
 """[bytes]"""
 
@@ -115,6 +124,22 @@ class Statistics:
         return {name.removeprefix(prefix): self.column(name) for name in names}
 
     @property
+    def is_confirmed(self) -> bool:
+        """Whether the best robots of the last generation are known in fresh trials."""
+        known = "confirmed" in self.header.columns and self.generations == self.header.generations
+        return known and bool(~np.isnan(self.column("confirmed")[:, -1]).any())
+
+    @property
+    def best(self) -> np.ndarray:
+        """Best fitness so far; of the last generation the confirmed one, if there is any, (seeds, generations)."""
+        best = self.column("best")
+        if self.is_confirmed:
+            best = best.copy()
+            last = self.column("confirmed")[:, -1]
+            best[:, -1] = np.where(np.isfinite(last), last, np.nan)
+        return best
+
+    @property
     def unknown(self) -> list[int]:
         """Generations that nothing is known of, apart from corrupted ones."""
         lost = np.isnan(self.column("failed")).any(0)
@@ -156,15 +181,22 @@ def record_of(header: Header, generation: int, stats: GenerationStats, seconds: 
     """One generation as the file has it; stats: of all seeds."""
     failures = np.asarray(stats.failures, float)
     known: Mapping[str, Any] = {
-        **{name: getattr(stats, name) for name in COLUMNS if not name.startswith(FAILURES)},
+        **{name: _known(stats, name) for name in COLUMNS if not name.startswith(FAILURES)},
         **{FAILURES + reason.name: failures[:, place] for place, reason in enumerate(REASONS)},
         **{METRICS + name: values for name, values in stats.metrics.items()},
     }
     values = np.stack([np.asarray(known[name], float) for name in header.columns])
     record = np.zeros(1, header.record)
     record["generation"], record["seconds"] = generation, round(seconds, 4)
-    record["values"] = np.where(np.isfinite(values), values, np.nan)
+    # Of robots that failed in fresh trials that is kept, since it differs from not being confirmed.
+    kept = np.isfinite(values) | (np.array(header.columns) == "confirmed")[:, None]
+    record["values"] = np.where(kept, values, np.nan)
     return _signed(header, record)
+
+
+def _known(stats: GenerationStats, name: str) -> Any:
+    value = getattr(stats, name)
+    return np.full(np.shape(stats.best), np.nan) if value is None else value
 
 
 def write_statistics(file: Path, statistics: Statistics) -> None:
@@ -281,6 +313,8 @@ class GenerationStats:
     """how many different bodies the survivors have"""
     metrics: dict[str, Array] = field(default_factory=dict)
     """further metrics of the search, by name: coverage of archives, volume of fronts"""
+    confirmed: Any = None
+    """fitness of the best survivor in fresh trials, WORST if it failed there; None before the run's end"""
 
 
 def gather(stats: tuple[GenerationStats, ...]) -> GenerationStats:

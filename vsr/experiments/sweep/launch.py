@@ -6,69 +6,30 @@ import contextlib
 import signal
 import subprocess
 import time
-from collections import deque
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from vsr.experiments.config.problems import ConfigError, UserError
 from vsr.experiments.config.yaml import parse_yaml
-from vsr.experiments.console import busy, say
-from vsr.experiments.formatting import clock
+from vsr.experiments.console import busy
 from vsr.experiments.installed import COMMAND
-from vsr.experiments.stopping import graceful_shutdown
+from vsr.experiments.processes import Work, run_processes
 from vsr.experiments.sweep.folder import Sweep, evolve_arguments, read_jobs, write_jobs
-
-LOCAL_INTERVAL = 0.05
-"""How often processes are looked after [s]."""
 
 
 def run_here(sweep: Sweep, names: Sequence[str], jobs: int, more: Sequence[str]) -> tuple[dict[str, int], bool]:
     """Run what is named; jobs: how many at once; returns exit codes, and whether the user has stopped it."""
-    waiting, codes = deque(names), {}
-    running: dict[str, tuple[subprocess.Popen, float]] = {}
-    signalled = False
-    try:
-        with graceful_shutdown() as stop:
-            while running or (waiting and not stop):
-                while waiting and len(running) < jobs and not stop:
-                    name = waiting.popleft()
-                    number = f"{len(names) - len(waiting)} of {len(names)}"
-                    say(f"{name}: begins ({number}); its output is in {sweep.log(name)}")
-                    running[name] = _start(sweep, name, more), time.monotonic()
-                if stop and not signalled:
-                    signalled = True
-                    for process, _ in running.values():
-                        process.send_signal(signal.SIGTERM)
-                for name in [name for name, (process, _) in running.items() if process.poll() is not None]:
-                    process, began = running.pop(name)
-                    codes[name] = process.returncode
-                    say(
-                        f"{name}: {_exit_text(sweep, name, process.returncode)} after {clock(time.monotonic() - began)}"
-                    )
-                time.sleep(LOCAL_INTERVAL)
-            return codes, bool(stop)
-    finally:
-        for process, _ in running.values():
-            process.kill()
-            process.wait()
-
-
-def _start(sweep: Sweep, name: str, more: Sequence[str]) -> subprocess.Popen:
-    sweep.write_config(name)
-    # In a session of its own, so that Ctrl-C comes here only, and reaches every run just once.
-    with sweep.log(name).open("ab") as log:
-        command = [*COMMAND, *evolve_arguments(sweep, name, [*more, "--processes", "1"])]
-        return subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+    works = {
+        name: Work(
+            [*COMMAND, *evolve_arguments(sweep, name, [*more, "--processes", "1"])],
+            sweep.log(name),
+            partial(sweep.write_config, name),
         )
-
-
-def _exit_text(sweep: Sweep, name: str, code: int) -> str:
-    if code == 0:
-        return "finished"
-    lines = sweep.log(name).read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    return f"ended with exit code {code} ({lines[-1] if lines else 'no output'})"
+        for name in names
+    }
+    return run_processes(works, jobs)
 
 
 DEFAULTS = {"job_name": "vsr", "time": 24 * 60}

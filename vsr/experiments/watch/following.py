@@ -131,7 +131,7 @@ class Follower:
         title = self._titles[seed][1]
         if title is not None:
             return statistics.header.sign * title.value
-        return float(statistics.column("best")[index, -1]) if statistics.generations else None
+        return float(statistics.best[index, -1]) if statistics.generations else None
 
     @property
     def left_out(self) -> str:
@@ -200,7 +200,7 @@ def _mean(values: np.ndarray) -> float:
 def _latest(statistics: Statistics) -> dict[str, Any]:
     """Of the last generation: the best of all seeds, the median over seeds, failures."""
     header, failed = statistics.header, np.nan_to_num(statistics.column("failed"))
-    best, median = (_fitness(statistics.column(name)[:, -1]) for name in ("best", "median"))
+    best, median = (_fitness(values[:, -1]) for values in (statistics.best, statistics.column("median")))
     lead = int(np.argmax(best))
     return {
         "best": header.sign * float(best[lead]),

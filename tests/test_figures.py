@@ -1,0 +1,167 @@
+"""Figures in the README and on pages of users are those of the stored data that they name."""
+
+import csv
+import importlib
+import json
+import re
+
+import numpy as np
+import pytest
+from conftest import ROOT
+from scipy.stats import spearmanr
+
+DOCS = ROOT / "docs"
+RESULTS = DOCS / "results"
+TWO_CORES, AFTER, BEFORE = (
+    RESULTS / "bench" / f"{name}.json"
+    for name in ("neoverse-n1-2026-11-18", "h200-2026-11-18-after", "h200-2026-11-18-before")
+)
+EVOGYM, HERE, THEIRS = (
+    RESULTS / "bench" / f"{name}.json"
+    for name in ("h200-2026-11-18-evogym", "epyc-2026-11-18", "evogym-epyc-2026-11-18")
+)
+ORIGINAL = ROOT / "vsr/evidence/validate/data/2d-vsr-sim/population_ccd_none/biped_phases.json"
+
+
+def read(path):
+    return json.loads(path.read_text())
+
+
+def scene(file, suite, name, robots=None):
+    """What a benchmark measured; None if it has no such scene."""
+    found = [row for row in read(file).get(suite, []) if row["scene"] == name and robots in (None, row["robots"])]
+    return found[0] if found else None
+
+
+def said(page, pattern):
+    """Numbers of the one place of a page where this is written."""
+    text = " ".join(page.read_text().split())
+    (found,) = re.findall(pattern, text)
+    return [float(one.replace(",", "")) for one in ([found] if isinstance(found, str) else found)]
+
+
+def rows_of(page, head):
+    """Rows of the table whose first column has this title, as texts."""
+    lines = page.read_text().splitlines()
+    begin = next(number for number, line in enumerate(lines) if line.startswith(f"| {head} |"))
+    rows = []
+    for line in lines[begin + 2 :]:
+        if not line.startswith("|"):
+            break
+        rows.append([cell.strip() for cell in line.strip("|").split("|")])
+    return rows
+
+
+README = ROOT / "README.md"
+
+
+def test_speed_in_the_readme():
+    assert said(README, r"(\d+) steps per CPU-second; EvoGym 2.0.0 (\d+)") == [
+        round(scene(HERE, "environments", "walker-evogym")["steps_per_cpu_s"]),
+        round(read(THEIRS)["median"]),
+    ]
+    walkers = scene(EVOGYM, "environments", "walker-evogym", 4096)
+    assert said(README, r"([\d.]+) M steps per second") == [round(walkers["steps_per_s"] / 1e6, 1)]
+    bipeds = scene(TWO_CORES, "2d", "biped-mlp", 250)
+    minute = 2 * bipeds["median_s"] * 60 / bipeds["simulated_s"]
+    theirs = read(ORIGINAL)["total_cpu_s_nominal_runs"]
+    assert said(README, r"(\d+) core-seconds; 2D-VSR-Sim (\d+)") == [round(minute), round(theirs)]
+    boxes = scene(AFTER, "2d", "box-10x10", 4096)
+    assert said(README, r"([\d.]+) G voxel steps per second") == [round(boxes["svsps"] / 1e9, 1)]
+
+
+def test_findings_in_the_readme(monkeypatch):
+    rows = csv.DictReader((RESULTS / "control" / "table.csv").read_text().splitlines())
+    best = {row["experiment"]: row for row in rows}
+    pace, sensing = best["biped_frequency"], best["biped_sensing"]
+    assert said(README, r"\((\d+) genes\) beats a sensing network \((\d+) genes\): \[([\d.]+) against ([\d.]+)\]") == [
+        *(float(one["genes"]) for one in (pace, sensing)),
+        *(round(float(one["final_best"]), 3) for one in (pace, sensing)),
+    ]
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    winners = importlib.import_module("winners").main(results=str(RESULTS))
+    above = said(README, r"Of (\d+) winners, [^|]*?, (\d+) had a fitness more than 3 % above [^|]*?, (\d+) more than a")
+    assert above == [winners[one] for one in ("winners", "more than 3 % above", "more than 10 % above")]
+    assert winners["more than 3 % below"] == 0
+    table = dict(rows_of(DOCS / "understand" / "fitness.md", "of 120 winners"))
+    assert table == {
+        "within 3 %": str(winners["within 3 %"]),
+        "more than 3 % above": str(winners["more than 3 % above"]),
+        "more than 10 % above": str(winners["more than 10 % above"]),
+        "more than 3 % below": "none",
+    }
+
+
+def test_the_landscape_in_the_readme():
+    with np.load(RESULTS / "landscape" / "small_bodies.npz") as table:
+        fitness = {str(code): best for code, best in zip(table["code"], table["best"], strict=True)}
+    mirrored = {code: "/".join(row[::-1] for row in code.split("/")) for code in fitness}
+    pairs = [(fitness[one], fitness[other]) for one, other in mirrored.items() if other in fitness and one != other]
+    assert said(README, r"\*\*([\d,]+) bodies\.\*\*") == [len(fitness)]
+    assert said(README, r"\[the median reaches ([\d.]+)\]") == [round(float(np.median([*fitness.values()])), 2)]
+    assert said(README, r"correlate at ([\d.]+)") == [round(float(spearmanr(*zip(*pairs, strict=True)).statistic), 2)]
+
+
+def test_the_trained_walker():
+    page, folder = DOCS / "learn" / "policy.md", RESULTS / "walker"
+    runs = read(folder / "run.json")["runs"]
+    for run, curve in zip(runs, ("curve.json", "curve_seed_1.json", "curve_seed_2.json"), strict=True):
+        assert read(folder / curve)[-1]["best"][0] == pytest.approx(run["score"], abs=2e-3)
+    assert said(page, r"The score was ([\d.]+), with `--seed 1` and `--seed 2` ([\d.]+) and ([\d.]+);") == [
+        round(run["score"], 2) for run in runs
+    ]
+    assert said(page, r"took (\d+) min (\d+) s, or (\d+) s of CPU time") == [
+        *divmod(round(runs[0]["wall_s"]), 60),
+        round(runs[0]["cpu_s"]),
+    ]
+
+
+def test_speed_on_a_gpu():
+    page = DOCS / "understand" / "speed.md"
+    for name, robots, rate, time, compiling, times in rows_of(page, "scene"):
+        key, count = re.match(r"`([\w-]+)`", name)[1], int(robots)
+        suite = "2d" if scene(AFTER, "2d", key, count) else "3d"
+        now, before = scene(AFTER, suite, key, count), scene(BEFORE, suite, key, count)
+        assert float(rate.split()[0]) == float(f"{now['svsps'] / 1e9:.3g}"), name
+        shown = re.fullmatch(r"([\d.]+) ms for ([\d.]+) s", time)
+        assert float(shown[1]) == float(f"{1e3 * now['median_s']:.3g}"), name
+        assert float(shown[2]) == now["simulated_s"], name
+        assert compiling == f"{now['compile_s']:.1f} s", name
+        if times:
+            assert float(times) == pytest.approx(before["median_s"] / now["median_s"], abs=0.006), name
+    names = {
+        "square masses": ("walker-squares", "walker-squares-16k"),
+        "point masses": ("walker-points",),
+        "EvoGym's own": ("walker-evogym",),
+    }
+    for title, robots, rate in rows_of(page, "physics"):
+        physics = title.split(" (")[0]
+        file = EVOGYM if physics == "EvoGym's own" else AFTER
+        (now,) = [row for name in names[physics] if (row := scene(file, "environments", name, int(robots)))]
+        assert float(rate.split()[0]) == round(now["steps_per_s"] / 1e6, 1), physics
+
+
+@pytest.mark.parametrize(
+    ("row", "name"), [("square masses, 2-D", "contact-squares"), ("point masses, 2-D", "contact-points")]
+)
+def test_cost_of_contact(row, name):
+    worlds = scene(AFTER, "contact", name)["worlds"]
+    page = DOCS / "understand" / "speed.md"
+    assert said(page, rf"\| {row} \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|") == [
+        round(worlds[world]["times"], 1) for world in ("box", "self", "both")
+    ]
+
+
+def test_winners_at_smaller_steps():
+    stored = read(RESULTS / "contact" / "refined_control.json")
+    finest = stored["factors"].index(16)
+    known = {
+        robot["name"]: (robot["file"], tried) for robot, tried in zip(stored["robots"], stored["refined"], strict=True)
+    }
+    rows = rows_of(DOCS / "understand" / "fitness.md", "winner")
+    assert len(rows) == len(known)
+    for name, *shown in rows:
+        file, tried = known[name.strip("`")]
+        assert [float(one) for one in shown] == [
+            round(float(value), 3) for value in (file, np.median(tried[0]), np.median(tried[finest]))
+        ], name
