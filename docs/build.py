@@ -169,7 +169,7 @@ def _number(value: float) -> str:
 
 def _short(value: Any) -> str:
     text = json.dumps(value)
-    return text if len(text) <= 60 else "{" + ", ".join(value) + "}" if isinstance(value, dict) else "[...]"
+    return text if len(text) <= 60 else "{...}" if isinstance(value, dict) else "[...]"
 
 
 # Python

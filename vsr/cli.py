@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
-import gc
 import inspect
 import io
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Annotated, Any, Literal, get_type_hints
 
 import click
@@ -17,6 +15,7 @@ import click
 from vsr.evidence.bench import BenchOptions
 from vsr.evidence.validate import ValidateOptions
 from vsr.experiments import stopping
+from vsr.experiments.collection import without_collection
 from vsr.experiments.options import (
     PICTURE,
     Argument,
@@ -172,17 +171,6 @@ def _user_errors() -> tuple[type[Exception], ...]:
     return tuple(getattr(sys.modules[module], name) for module, name in places if module in sys.modules)
 
 
-@contextlib.contextmanager
-def _loading() -> Iterator[None]:
-    """Without garbage collection while modules are loaded; they are never garbage."""
-    gc.disable()
-    try:
-        yield
-        gc.freeze()
-    finally:
-        gc.enable()
-
-
 @click.group(
     cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -324,7 +312,8 @@ def evolve(options: EvolveOptions) -> None:
     The file that was taken and the estimate of time and memory are printed first. The run folder can be resumed,
     plotted and published.
     """
-    from vsr.experiments.evolve.command import evolve as work
+    with without_collection(loading=True):
+        from vsr.experiments.evolve.command import evolve as work
 
     work(options)
 
@@ -335,7 +324,7 @@ def sweep(options: SweepOptions) -> None:
 
     Given a sweep's folder, show its state.
     """
-    with _loading():
+    with without_collection(loading=True):
         from vsr.experiments.sweep.command import sweep as work
 
     work(options)
@@ -388,7 +377,7 @@ def plot(
 
     Only --archive needs plugins of the run: --trust-plugins runs them.
     """
-    with _loading():
+    with without_collection(loading=True):
         from vsr.experiments.console import busy, warn
         from vsr.experiments.plot.archives import plot_archives
         from vsr.experiments.plot.curves import plot_metrics, plot_runs
@@ -441,7 +430,7 @@ def compare(
 
     For every pair: the difference of medians, the Mann-Whitney test and the effect size.
     """
-    with _loading():
+    with without_collection(loading=True):
         from vsr.experiments.console import busy, warn
         from vsr.experiments.plot.comparison import compare as work
         from vsr.experiments.storage.files import json_result
@@ -470,7 +459,7 @@ def report(
 
     It holds curves, seeds, bodies, the best robot in motion, diversity, lineage and settings.
     """
-    with _loading():
+    with without_collection(loading=True):
         from vsr.experiments.console import warn
         from vsr.experiments.devices import prepare
         from vsr.experiments.report.command import report as work
@@ -609,11 +598,11 @@ def reach(
     run(config, json_file, out, settings, run_plugins=trust)
 
 
-@_command("Laboratory")
+@_command("Run")
 def train(options: TrainOptions) -> None:
-    """Train a policy for a machine among grains.
+    """Train a policy for a robot or a machine.
 
-    The search is an evolution strategy.
+    A robot learns a task by PPO, and a machine among grains by an evolution strategy.
     """
     from vsr.experiments.train.command import train as work
 

@@ -3,7 +3,8 @@
 `reset`, `observe`, `step` and `finish` are for anyone's learner. `rollout` is a scan of `step` under one of our
 controllers, and `record` also keeps the states on the way. As in the original, the first control call comes after the
 first control interval; until then all control values are 0. An action counts as control effort when it is decided: the
-last one too, which is in force only if time remains.
+last one too, which is in force only if time remains. A policy (vsr.controllers.policy) acts as a learner does: it
+decides at the start too, and no more when the last step is taken.
 """
 
 from __future__ import annotations
@@ -18,7 +19,16 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.controllers import Controller, decide, first_memory, knows_time_alone, rate_limit
+from vsr.compute.loops import ready
+from vsr.controllers import (
+    Controller,
+    decide,
+    first_memory,
+    is_policy,
+    knows_time_alone,
+    observes_task,
+    rate_limit,
+)
 from vsr.environment import Environment
 from vsr.physics.energy_monitor import EnergyMonitor, begin_monitor, can_give, follow_monitor
 from vsr.physics.engine import AnyModel, AnyState, engine_of
@@ -31,6 +41,8 @@ from vsr.world.placement import has_left, place
 from vsr.world.schedule import Schedule
 from vsr.world.state import WorldModel, WorldState, advance, buried, failure, pierced, prepared, touched, world_state
 
+FARTHEST = 100.0
+"""Numbers of observations end here, either way, as in EvoGym; what is not finite is 0."""
 MOST_CALLS_AT_ONCE = 128
 """Control values of this many calls are made at once for a kernel that takes them (controllers without sensors)."""
 
@@ -84,6 +96,8 @@ class EpisodeState:
     """how it walks; None if no measure asks for it"""
     energy_monitor: EnergyMonitor | None = None
     """None if spurious energy gain is not looked for"""
+    pending: Array | None = None
+    """actions not yet in force, the newest first, (actions, *cells): of environments whose actions may be delayed"""
 
     @property
     def failed(self) -> Array:
@@ -182,7 +196,22 @@ def observe_task(scenario: Scenario, state: EpisodeState) -> tuple[Array, Array]
     There are as many numbers for all bodies of a grid: what a body does not have is 0 and masked out. EvoGym's tasks
     have EvoGym's observations (docs/reference/tasks.md); raises ValueError for a task that has none.
     """
-    return scenario.task.observation(state.account, scenario.world, state.world)
+    seen, there = scenario.task.observation(state.account, scenario.world, state.world)
+    return within_bounds(seen), there
+
+
+def within_bounds(observation: Array) -> Array:
+    """An observation that any learner can use, also of a simulation that failed."""
+    return jnp.clip(jnp.where(jnp.isfinite(observation), observation, 0), -FARTHEST, FARTHEST)
+
+
+def read(scenario: Scenario, controller: Controller, state: EpisodeState) -> Array | None:
+    """What a controller is given at a call: what the task shows, readings of its sensors, or nothing."""
+    if observes_task(controller):
+        return observe_task(scenario, state)[0]
+    if not controller.sensors:
+        return None
+    return within_bounds(observe(scenario, state)) if is_policy(controller) else observe(scenario, state)
 
 
 def step(scenario: Scenario, state: EpisodeState, action: Array) -> tuple[EpisodeState, Transition]:
@@ -277,16 +306,24 @@ def _roll(scenario: Scenario, controller: Controller, start: EpisodeState, keep_
         return _concluded(scenario, start, _rollout_open_loop(scenario, controller, now)), None
     now = init_carry(scenario, controller, start)
 
-    def interval(now: RolloutCarry, _: None) -> tuple[RolloutCarry, Any]:
+    def interval(now: RolloutCarry) -> tuple[RolloutCarry, Any]:
         following = control_step(scenario, controller, now)
         return following, ((_seen(scenario, following.state.world), now.action) if keep_frames else None)
 
-    now, frames = jax.lax.scan(rematerialize(schedule, interval), now, length=schedule.calls)
-    return finish(scenario, start, now.state, now.action), frames
+    turn, now = ready(rematerialize(schedule, interval), now)
+    now, frames = jax.lax.scan(lambda now, _: turn(now), now, length=schedule.calls)
+    return finish(scenario, start, now.state, None if is_policy(controller) else now.action), frames
 
 
 def init_carry(scenario: Scenario, controller: Controller, start: EpisodeState) -> RolloutCarry:
-    """Before any control call; the action in force was counted as effort when it was decided."""
+    """Before any control call; the action in force was counted as effort when it was decided.
+
+    A policy decides now, and that counts when it is in force.
+    """
+    if is_policy(controller):
+        seen = read(scenario, controller, start)
+        decided, memory = _decide(scenario, controller, first_memory(controller), start.world.time, seen)
+        return RolloutCarry(start, _limited(scenario, controller, start, decided), memory)
     counted = replace(start, effort=start.effort - _effort(scenario.model, start.action))
     return RolloutCarry(counted, start.action, first_memory(controller))
 
@@ -294,8 +331,8 @@ def init_carry(scenario: Scenario, controller: Controller, start: EpisodeState) 
 def control_step(scenario: Scenario, controller: Controller, now: RolloutCarry) -> RolloutCarry:
     """One control interval under what was decided at its beginning, and the decision at its end."""
     after = step(scenario, now.state, now.action)[0]
-    read = observe(scenario, after) if controller.sensors else None
-    decided, memory = _decide(scenario, controller, now.memory, after.world.time, read)
+    seen = read(scenario, controller, after)
+    decided, memory = _decide(scenario, controller, now.memory, after.world.time, seen)
     following = RolloutCarry(after, _limited(scenario, controller, after, decided), memory)
     return _unless(now.state.ended, following, now) if scenario.task.needs_every_step else following
 
@@ -463,10 +500,10 @@ def _calls_at_once(calls: int) -> int:
 
 
 def _decide(
-    scenario: Scenario, controller: Controller, memory: Any, time: Array, read: Array | None
+    scenario: Scenario, controller: Controller, memory: Any, time: Array, seen: Array | None
 ) -> tuple[Array, Any]:
     """Control values that can be applied, and what the controller remembers."""
-    values, memory = decide(controller, memory, time, read)
+    values, memory = decide(controller, memory, time, seen)
     return jnp.clip(values, -1, 1) * scenario.model.present, memory
 
 

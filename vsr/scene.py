@@ -16,17 +16,17 @@ from jax import Array
 from pydantic import Field, model_validator
 
 from vsr.compute.implementation import chosen
-from vsr.controllers import Controller, knows_time_alone
+from vsr.controllers import Controller, Policy, knows_time_alone
 from vsr.display import Moving
-from vsr.episode import Scenario, Trajectory, begin, record, rollout, scenario_of
+from vsr.episode import Scenario, Trajectory, begin, observe_task, record, reset, rollout, scenario_of
 from vsr.physics.contact.system import STRIDE
 from vsr.physics.engine import ENGINES, AnyModel, assemble_body, stability_bound
 from vsr.physics.failure import Failure
 from vsr.physics.granular import GrainsSeen
 from vsr.physics.substeps import choose_substeps, whole_substeps
-from vsr.robot import ENGINE_KINDS, Material
+from vsr.robot import ENGINE_KINDS, Body, Material
 from vsr.robot.shape import leaks
-from vsr.spec import Count, FileSpec, OneOf, Seconds, Spec, validation_error
+from vsr.spec import Count, FileSpec, OneOf, Seconds, Spec, memoize, validation_error
 from vsr.tasks import TASKS, Locomotion, Task
 from vsr.tasks.measures import DEFAULT_MEASURES
 from vsr.world.build import build_systems
@@ -175,15 +175,48 @@ def _check_objects(voxels: VoxelLike, world: World) -> list[tuple[tuple[str, ...
     return issues
 
 
+NO_OBSERVATION = "this task shows nothing of its own, which a policy reads: give the policy `sensors`"
+
+
+@memoize
+def observed_numbers(voxels: VoxelLike, world: World, task: Task, physics: Physics, layers: int) -> int:
+    """How many numbers a task shows of robots of a body, or of bodies that evolve; 0 if it shows nothing.
+
+    layers: that the robots' points are in (vsr.physics.contract.Engine.most_layers).
+    """
+    if type(task).observation is Task.observation:
+        return 0
+    engine, dtype = ENGINES[voxels.engine], jnp.dtype(physics.precision)
+    materials = list(voxels.materials.values())
+    cells = (voxels.cells if isinstance(voxels, Body) else voxels.possible).shape  # pyright: ignore[reportAttributeAccessIssue]
+
+    def shown() -> Array:
+        table = engine.table(materials, voxels.voxel_side, voxels.dimension, dtype, None)
+        model = engine.assemble(
+            jnp.zeros(cells, jnp.int32), table, voxels.voxel_side, layers=layers, integrator=physics.integrator
+        )
+        schedule = plan(voxels, materials, world, task, physics)
+        systems = build_systems(world, voxels, schedule, dtype)
+        scenario = scenario_of(model, world.build(dtype), schedule, task, (), systems)
+        return observe_task(scenario, reset(jax.random.key(0), scenario))[0]
+
+    with precision(physics.precision):
+        return jax.eval_shape(shown).shape[0]
+
+
 class Scene(Moving, FileSpec):
     """All that one simulation needs."""
 
     kind: Literal["scene"] = "scene"
     """what this file describes"""
     robot: Robot
+    """body, controller and hardware"""
     world: World = World()
+    """terrain, gravity, objects and other robots"""
     task: Annotated[Task, OneOf(TASKS, default="locomotion")] = Locomotion()
+    """what the robot is to do, for how long, and what is measured"""
     physics: Physics = Physics()
+    """time steps, precision and implementation"""
     plugins: tuple[str, ...] = ()
     """Python modules to import before reading the rest; they register components of your own"""
 
@@ -197,9 +230,40 @@ class Scene(Moving, FileSpec):
         issues = against + check_episode(body, self._used_materials(), cells, self.world, self.task, self.physics)
         if open_chamber := leaks(body):
             issues.append((("robot", "body", "shape"), open_chamber))
+        if not issues:
+            issues = self._against_policy()
         if issues:
             raise validation_error(issues)
         return self
+
+    def _against_policy(self) -> list[tuple[tuple[str, ...], str]]:
+        """Why a policy cannot act here, if so."""
+        policy, body = self.robot.controller, self.robot.body
+        if not isinstance(policy, Policy) or not policy.observes_task:
+            return []
+        wanted, shown = policy.observed_count(body), self._shown()
+        if not shown[0]:
+            return [(("robot", "controller"), NO_OBSERVATION)]
+        if wanted in shown:
+            return []
+        text = f"they are for an observation of {wanted} numbers, and this task shows {shown[0]}: train one for it"
+        return [(("robot", "controller", "weights"), text)]
+
+    def _shown(self) -> list[int]:
+        """Numbers that the task shows, of as many layers as the body needs, and of more."""
+        body = self.robot.body
+        engine = ENGINES[body.engine]
+        layers = range(engine.layers_needed(body.present), engine.most_layers(body.dimension) + 1)
+        return [observed_numbers(body, self.world, self.task, self.physics, count) for count in layers]
+
+    def layers(self) -> int:
+        """Layers of the body's points: as many as it needs, but those of the observation that a policy was trained on,
+        which may be of bodies that need more."""
+        policy, body = self.robot.controller, self.robot.body
+        needed = ENGINES[body.engine].layers_needed(body.present)
+        if not isinstance(policy, Policy) or not policy.observes_task:
+            return needed
+        return needed + self._shown().index(policy.observed_count(body) or 0)
 
     def schedule(self) -> Schedule:
         """How this episode is cut into steps."""
@@ -212,7 +276,7 @@ class Scene(Moving, FileSpec):
     def build(self) -> tuple[Scenario, Controller]:
         """All arrays: what stays as it is during the episode, and the controller."""
         dtype, body = jnp.dtype(self.physics.precision), self.robot.body
-        model = assemble_body(body, dtype=dtype, integrator=self.physics.integrator)
+        model = assemble_body(body, dtype=dtype, integrator=self.physics.integrator, layers=self.layers())
         controller = self.robot.build_controller(dtype)
         environment, schedule = self.world.build(dtype), self.schedule()
         return scenario_of(model, environment, schedule, self.task, controller.sensors, self.systems()), controller

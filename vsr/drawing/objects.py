@@ -13,6 +13,7 @@ from vsr.physics.contact.solids import Solids
 from vsr.physics.contact.system import Objects, ObjectsSeen
 from vsr.terrain import Blocks
 from vsr.terrain.base import AnyTerrain
+from vsr.terrain.blocks import Cells
 
 FREE, FIXED = "#d8b26a", "#8c8c8c"
 """Colors of objects that move and of those that do not."""
@@ -47,18 +48,20 @@ class RecordedObjects:
 
 
 def objects_of(
-    trajectory: Trajectory, systems: Mapping[str, Any], terrain: AnyTerrain | None
+    trajectory: Trajectory, systems: Mapping[str, Any], terrain: AnyTerrain | None, ground: Cells | None = None
 ) -> RecordedObjects | None:
-    """Those of an episode, None if there are none; systems: of its world, by name."""
+    """Those of an episode, None if there are none; systems: of its world, by name; ground: cells in its place."""
     moments, dimension = len(trajectory.time), trajectory.state.position.shape[-1]
     parts = []
     for name, system in systems.items():
         if isinstance(system, Objects) and system.solids is not None and trajectory.systems is not None:
             parts.append(recorded_solids(system.solids, trajectory.systems[name]))
-    if terrain is not None and terrain.blocks is not None:
-        boxes = hanging_boxes(terrain.blocks)
-        if boxes:
-            parts.append(_boxes(boxes, moments, dimension))
+    boxes = [] if terrain is None or terrain.blocks is None else hanging_boxes(terrain.blocks)
+    if ground is not None:
+        solid, side = np.asarray(ground.solid), float(ground.side)
+        boxes += _hanging(solid, side * np.arange(len(solid) + 1), 0.0, side)
+    if boxes:
+        parts.append(_boxes(boxes, moments, dimension))
     return _joined(parts) if parts else None
 
 
@@ -109,7 +112,13 @@ def _stacked(faces: list[np.ndarray], moments: int, dimension: int) -> np.ndarra
 def hanging_boxes(blocks: Blocks) -> list[tuple[float, float, float, float]]:
     """Of cells that do not stand on the floor: left, low, right, high [m]."""
     solid, level = np.asarray(blocks.solid), np.asarray(blocks.level, float)
-    start, width = float(blocks.start), float(blocks.width)
+    return _hanging(solid, level, float(blocks.start), float(blocks.width))
+
+
+def _hanging(
+    solid: np.ndarray, level: np.ndarray, start: float, width: float
+) -> list[tuple[float, float, float, float]]:
+    """The same, of rows of cells between levels."""
     found = []
     for row in range(len(solid)):
         loose = solid[row] & ~solid[: row + 1].all(0)

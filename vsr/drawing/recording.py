@@ -234,7 +234,7 @@ def recording_of(
     touched = _touched(trajectory)
     contact = contact if touched is None else np.maximum(contact, touched)
     grains, chambers = grains_of(trajectory, systems or {}), chambers_of(model, trajectory)
-    objects = objects_of(trajectory, systems or {}, environment.terrain)
+    objects = objects_of(trajectory, systems or {}, environment.terrain, engine.own_ground(model))
     other_robots = _others(model, trajectory, environment, systems or {})
     if grains is not None:
         diverged = diverged | ~grains.finite

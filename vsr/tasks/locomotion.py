@@ -20,6 +20,7 @@ from vsr.physics.engine import engine_of
 from vsr.robot import EngineName
 from vsr.spec import Count, Real, Seconds
 from vsr.tasks.base import Judged, JudgedTask, Overrides, Task, center_of, never
+from vsr.tasks.measures import Summary
 from vsr.terrain import Polyline
 from vsr.world.state import WorldModel, WorldState
 
@@ -34,6 +35,55 @@ class Locomotion(Task):
         model = world.robots[0]
         engine = engine_of(model)
         return engine.center(model, after.robots[0])[0] - engine.center(model, before.robots[0])[0]
+
+
+class Settled(NamedTuple):
+    """What counts of a way, and from where."""
+
+    start: Array
+    """of the center along x when the robot had settled [m], ()"""
+    settle: Array
+    """[s], ()"""
+    allowance: Array
+    """[body lengths], ()"""
+
+
+def net_velocity(episode: Summary) -> Array:
+    """Displacement along x after settling, beyond the allowance, over the time left and the robot's length [1/s]."""
+    account: Settled = episode.account
+    length = episode.box.max()
+    way = episode.end[0] - account.start
+    beyond = way - jnp.clip(way, 0, account.allowance * length)
+    return beyond / (length * (episode.total_time - account.settle))
+
+
+class SettledLocomotion(Locomotion):
+    """Move along x once settled; the first body length counts nothing, so that falling over forwards pays nothing."""
+
+    type: Literal["settled_locomotion"] = "settled_locomotion"  # pyright: ignore[reportIncompatibleVariableOverride]
+    settle: Annotated[Real, Field(ge=0)] = 1.0
+    """before distance counts [s]"""
+    allowance: Annotated[Real, Field(ge=0)] = 1.0
+    """of the way forwards that counts nothing, in lengths of the robot: larger sides of its initial bounding box"""
+    measures: tuple[str, ...] = Field(default=("net_velocity", "relative_velocity"), min_length=1)
+    """what is measured"""
+    own_measures = {"net_velocity": net_velocity}  # noqa: RUF012
+
+    @model_validator(mode="after")
+    def _time_is_left(self) -> SettledLocomotion:
+        if self.settle >= self.duration:
+            raise ValueError(f"settle, {self.settle:g} s, leaves nothing of {self.duration:g} s")
+        return self
+
+    def begin(self, world: WorldModel, state: WorldState) -> Settled:
+        start = center_of(world, state)[0]
+        return Settled(start, jnp.asarray(self.settle, start.dtype), jnp.asarray(self.allowance, start.dtype))
+
+    def accumulate(
+        self, account: Settled, world: WorldModel, before: WorldState, after: WorldState, action: Array
+    ) -> Settled:
+        settling = before.time < self.settle - 1e-4  # the step in which it settles ends there, or a little later
+        return account._replace(start=jnp.where(settling, center_of(world, after)[0], account.start))
 
 
 HELD_OUT, SEARCHED = 0, 1

@@ -51,7 +51,9 @@ class Sand(Flat):
     period: Positive = 30.0
     """after which sand repeats itself along x, and in 3-D along y [m]"""
     seed: Seed = 1
-    """of how grains are thrown in"""
+    """of the grains and of how they are thrown in"""
+    bed: Seed = 0
+    """other numbers are other beds of the same grains"""
     settle: Annotated[Real, Field(gt=0, le=60)] = 4.0
     """how long they come to rest before a robot is put on them [s]"""
     neighbors: Annotated[Count, Field(ge=4, le=64)] | None = None

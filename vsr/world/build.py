@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -42,6 +43,28 @@ def build_systems(world: World, voxels: VoxelLike, schedule: Schedule, dtype: DT
         name: replace(system, implementation=implementation) if hasattr(system, "implementation") else system
         for name, system in found.items()
     }
+
+
+def build_beds(
+    world: World, voxels: VoxelLike, schedule: Schedule, dtype: DType, numbers: Sequence[int]
+) -> dict[str, Any]:
+    """The same with several beds of grains (`Sand.bed`), along a leading axis of all their arrays.
+
+    A bed is chosen by `chosen_bed`. All reach equally high, so that robots are put down alike.
+    """
+    assert world.terrain is not None
+    each = []
+    for number in numbers:
+        terrain = world.terrain.model_copy(update={"bed": number})
+        each.append(build_systems(world.model_copy(update={"terrain": terrain}), voxels, schedule, dtype))
+    highest = max(systems["sand"].cover for systems in each)
+    beds = [replace(systems["sand"], cover=highest) for systems in each]
+    return {**each[0], "sand": jax.tree.map(lambda *leaves: jnp.stack(leaves), *beds)}
+
+
+def chosen_bed(systems: dict[str, Any], number: Any) -> dict[str, Any]:
+    """With one of several beds; number: its place among them, ()."""
+    return {**systems, "sand": jax.tree.map(lambda leaf: leaf[number], systems["sand"])}
 
 
 def _build_objects(world: World, dimension: int, schedule: Schedule, dtype: DType) -> Objects:

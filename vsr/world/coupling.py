@@ -22,6 +22,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from vsr.compute.implementation import Implementation, chosen
+from vsr.compute.loops import ready
 from vsr.compute.xla import repeat
 from vsr.environment import Environment
 from vsr.physics.contract import ContactBody
@@ -128,7 +129,7 @@ def advance_coupled(
             found.append(jnp.diff(jax.vmap(energy)(both))[0])
         return jnp.stack(found)
 
-    def step(_: Any, carry: Carry) -> Carry:
+    def step(carry: Carry) -> Carry:
         states, others, _, given = carry
         moved, seen = zip(*map(move, contact_bodies(models, states), controls), strict=True)
         for name, system in systems.items():
@@ -145,7 +146,7 @@ def advance_coupled(
     # In 3-D, and with sand, a contact step is a large program: several would take minutes to compile.
     together = TOGETHER if launches and at_vertices and models[0].present.ndim == 2 else 1
 
-    def several(_: Any, carry: Carry) -> Carry:
+    def several(carry: Carry) -> Carry:
         states, others, seen, given = carry
         robots = contact_bodies(models, states)
         listed = {
@@ -157,7 +158,7 @@ def advance_coupled(
     seen = jax.eval_shape(lambda: tuple(seen for _, seen in map(move, contact_bodies(models, states), controls)))
     nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), seen)
     if any(hasattr(system, "listed") for system in systems.values()):
-        states, others, seen, given = jax.lax.fori_loop(0, steps // between, several, (states, others, nothing, given))
+        states, others, seen, given = _repeated(several, steps // between, (states, others, nothing, given), 1)
     else:
         states, others, seen, given = _repeated(step, steps, (states, others, nothing, given), together)
     return (
@@ -168,8 +169,10 @@ def advance_coupled(
     )
 
 
-def _repeated(step: Callable[[Any, Any], Any], count: int, start: Any, together: int) -> Any:
-    return jax.lax.fori_loop(0, count, step, start) if together == 1 else repeat(step, 0, count, start, together)
+def _repeated(step: Callable[[Any], Any], count: int, start: Any, together: int) -> Any:
+    turn, start = ready(step, start)
+    one = lambda _, now: turn(now)  # noqa: E731
+    return jax.lax.fori_loop(0, count, one, start) if together == 1 else repeat(one, 0, count, start, together)
 
 
 def own_ground(environment: Environment) -> Environment:
