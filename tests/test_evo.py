@@ -307,8 +307,8 @@ def test_evogyms_children_come_from_survivors_are_acceptable_and_never_seen_befo
         assert (asked.parents[generation, :, 1] == NO_PARENT).all()
 
 
-def test_evogyms_search_may_ask_for_bodies_that_are_new_whatever_their_controllers():
-    optimizer = EvogymGA(population_size=4, budget=40, mutation_rate=0.2, new="body")
+def test_evogyms_search_over_bodies_alone_leaves_controllers_as_they_are():
+    optimizer = EvogymGA(population_size=4, budget=40, mutation_rate=0.2, part="body")
 
     def sample(key, count):
         bodies = jax.random.randint(key, (count, 2), 0, 7).astype(float)
@@ -322,8 +322,13 @@ def test_evogyms_search_may_ask_for_bodies_that_are_new_whatever_their_controlle
 
         return jax.lax.scan(generation, optimizer.start(key, sample), length=6)[1]
 
-    bodies = jax.device_get(run(jax.random.key(0))).genes["body"].reshape(-1, 2)
+    asked = jax.device_get(run(jax.random.key(0)))
+    bodies = asked.genes["body"].reshape(-1, 2)
     assert len({tuple(one) for one in bodies}) == len(bodies) == 24
+    controllers = {int(one): genes for one, genes in zip(asked.id.flat, asked.genes["controller"].reshape(-1, 3))}
+    for one, parent in zip(asked.id.flat, asked.parents[:, :, 0].flat):
+        if parent != NO_PARENT:
+            np.testing.assert_array_equal(controllers[int(one)], controllers[int(parent)])
 
 
 def test_a_redrawn_gene_is_that_of_a_fresh_individual():

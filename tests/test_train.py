@@ -114,7 +114,7 @@ learning:
   environment_steps: 32
   ppo: {environments: 2, horizon: 4, minibatches: 2, evaluate_every: 2}
   inheritance: INHERITANCE
-optimizer: {type: evogym_ga, population_size: 4, budget: 8}
+optimizer: {type: evogym_ga, population_size: 4, budget: 8, part: body}
 generations: 2
 seeds: 2
 checkpoint_seconds: 0

@@ -53,8 +53,9 @@ class EvogymGA(Generational):
     """share that survives at the beginning"""
     mutation_rate: Share = 0.1
     """chance of every gene to be resampled"""
-    new: str | None = None
-    """part of the genes that no two individuals may share, such as body; if absent, all genes together"""
+    part: str | None = None
+    """the genes to search over, such as body, if others are left to learning: children inherit the others as they are,
+    and no two individuals share this part; if absent, all genes together"""
     attempts: Annotated[int, Strict(), Field(ge=1, le=10_000)] = 100
     """how often a child is made at most, until it is acceptable and new"""
 
@@ -105,6 +106,8 @@ class EvogymGA(Generational):
             parent = jax.random.randint(place, (self.population_size,), 0, survivors)
             theirs = jax.tree.map(lambda leaf: leaf[parent], members.genes)
             genes = redrawn(choosing, theirs, sample(drawing, self.population_size), self.mutation_rate)
+            if self.part is not None:
+                genes = {**theirs, self.part: genes[self.part]}
             return genes, jnp.full((self.population_size, 2), NO_PARENT).at[:, 0].set(members.id[parent])
 
         return make
@@ -138,4 +141,4 @@ class EvogymGA(Generational):
 
     def _marks(self, genes: Any) -> Array:
         """Hashes by which individuals differ, (population_size, 2)."""
-        return fingerprints(genes if self.new is None else genes[self.new])
+        return fingerprints(genes if self.part is None else genes[self.part])

@@ -126,7 +126,7 @@ class Experiment(FileSpec):
             *((("optimizer",), name) for name in self.optimizer.descriptors),
         ]
         issues += [(path, _unknown_measure(name, known)) for path, name in used if name not in known]
-        for name in ("first", "new"):  # parts of the genes that searches name
+        for name in ("first", "part"):  # parts of the genes that searches name
             if (part := getattr(self.optimizer, name, None)) not in (None, "body", "controller"):
                 issues.append((("optimizer", name), f"'{clipped(part)}' given; genes are those of body and controller"))
         issues += _against_evaluation(body, self.world, self.task, self.physics, self.evaluation)
