@@ -176,10 +176,10 @@ def test_masses_of_2d_robots_alone_can_be_had_again(show):
     """On a page with robots of both kinds: those of 2-D robots, all, none, and those of 2-D robots again."""
     page = show("many")
     box = "(({ checked, indeterminate }) => [checked, indeterminate])(document.querySelector('[data-look=masses]'))"
-    seen = [(page.run("player.look.engine"), page.run(box))]
+    seen = [(page.run("player.look.masses"), page.run(box))]
     for _ in range(3):
         page.click("[data-look=masses]")
-        seen.append((page.run("player.look.engine"), page.run(box)))
+        seen.append((page.run("player.look.masses"), page.run(box)))
     half = ("2d", [False, True])
     assert seen == [half, (True, [True, False]), (False, [False, False]), half]
 

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import re
 import threading
 
 import pytest
@@ -114,6 +115,9 @@ def test_the_page_and_its_first_drawing_are_served(server):
         answer, content = ask(server, path)
         assert (answer.status, content) == (200, (ASSETS / name).read_bytes())
         assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+    page = (ASSETS / "design.html").read_text(encoding="utf-8")
+    for button in ("play", "save", "save-experiment", "load"):  # of no use until the page has the catalog
+        assert re.search(f'<button id="{button}"[^>]* disabled>', page)
     offered = json.loads(ask(server, "/catalog.json")[1])
     assert scene_of(offered["first"]).robot.body.shape == ("aaaaa", "a...a")
     assert ask(server, "/robot.html")[0].status == 404

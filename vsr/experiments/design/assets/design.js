@@ -23,6 +23,12 @@ async function start() {
   fill("task", catalog.tasks.map(({ name }) => [name, name.replaceAll("_", " ")]));
   bind();
   show(catalog.first);
+  mayAct(true);
+}
+
+// Buttons that need the server are disabled on the page until it has answered.
+function mayAct(may) {
+  for (const id of ["play", "save", "save-experiment", "load"]) find(id).disabled = !may;
 }
 
 function fill(id, options) {
@@ -399,16 +405,15 @@ function report(problems) {
 }
 
 async function attempt(work) {
-  const buttons = ["play", "save", "save-experiment", "load"].map(find);
   report([]);
-  for (const button of buttons) button.disabled = true;
+  mayAct(false);
   try {
     await work();
   } catch (error) {
     find("status").textContent = "";
     report([{ path: "", message: error instanceof TypeError ? "the server does not answer: is vsr design still running?" : error.message }]);
   } finally {
-    for (const button of buttons) button.disabled = false;
+    mayAct(true);
   }
 }
 
