@@ -325,7 +325,9 @@ def test_evogyms_search_over_bodies_alone_leaves_controllers_as_they_are():
     asked = jax.device_get(run(jax.random.key(0)))
     bodies = asked.genes["body"].reshape(-1, 2)
     assert len({tuple(one) for one in bodies}) == len(bodies) == 24
-    controllers = {int(one): genes for one, genes in zip(asked.id.flat, asked.genes["controller"].reshape(-1, 3), strict=True)}
+    controllers = {
+        int(one): genes for one, genes in zip(asked.id.flat, asked.genes["controller"].reshape(-1, 3), strict=True)
+    }
     for one, parent in zip(asked.id.flat, asked.parents[:, :, 0].flat, strict=True):
         if parent != NO_PARENT:
             np.testing.assert_array_equal(controllers[int(one)], controllers[int(parent)])
