@@ -52,7 +52,7 @@ def _rows(study: Study, published: Published, results: Mapping[str, Result]) -> 
         evolved = result.sign * result.run.fitness[:, -1]
         scores = evolved if result.typical is None else result.sign * result.typical
         experiment = result.run.experiment
-        episodes = experiment.evaluation.cost(experiment.optimizer.population_size) * result.run.generations
+        episodes = experiment.episodes() * result.run.generations
         rows.append(
             {
                 "task": member.row,
