@@ -479,7 +479,7 @@ def test_the_study_of_evogym_keeps_to_its_budget():
         assert experiment.robot.body.engine == "evogym"
         assert experiment.evaluation.trials == 1
     assert set(bodies) == set(published.rows)
-    assert {100: 11, 150: 11, 200: 9} == {count: list(bodies.values()).count(count) for count in (100, 150, 200)}
+    assert {count: list(bodies.values()).count(count) for count in (100, 150, 200)} == {100: 11, 150: 11, 200: 9}
 
 
 def test_configs_of_studies_are_named_by_one():
