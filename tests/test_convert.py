@@ -3,13 +3,18 @@
 import base64
 import zlib
 
+import jax
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
 import vsr.cli as cli
+from vsr.controllers import decide
+from vsr.controllers.policy import pack, policy_count
+from vsr.episode import observe_task, reset
 from vsr.experiments.config import load_scene
 from vsr.experiments.convert.evogym_files import all_connections
+from vsr.robot import KINDS
 
 STRUCTURE = np.array([[0, 3, 4], [1, 2, 0], [1, 0, 0]])
 
@@ -43,6 +48,62 @@ def test_a_robot_of_points_keeps_its_kinds(tmp_path):
     converted(ours, back)
     with np.load(back) as file:
         assert np.array_equal(file["arr_0"], STRUCTURE)
+
+
+MOVED = """
+robot:
+  body: {shape: [hhv, v.r], engine: evogym}
+  controller: CONTROLLER
+task: TASK
+"""
+SINE = "{type: sine, frequency: 11.0, phase: [[0.1, 0.2, 0.3], [0.4, null, 0.0]]}"
+
+
+def moved(tmp_path, controller=SINE, task="Walker-v0"):
+    path = tmp_path / "robot.yaml"
+    path.write_text(MOVED.replace("CONTROLLER", controller).replace("TASK", task))
+    return path
+
+
+def test_a_robot_moves_to_another_physics_and_back(tmp_path):
+    """Its voxels are the same kinds there, and in every control step it has the same control values."""
+    source, other, back = moved(tmp_path), tmp_path / "other.yaml", tmp_path / "back.yaml"
+    converted(source, other, "--engine", "points")
+    converted(other, back, "--engine", "evogym")
+    scenes = [load_scene(path) for path in (source, other, back)]
+    first, second, third = (scene.robot for scene in scenes)
+    assert second.body.shape == first.body.shape
+    assert {symbol: second.body.materials[symbol] for symbol in "hrv"} == {s: KINDS["points"][s] for s in "hrv"}
+    assert third.body == first.body
+    assert third.controller.frequency == pytest.approx(11.0, rel=1e-12)
+    controls, seen = [], []
+    for scene in scenes[:2]:
+        scenario, controller = scene.build()
+        times = scenario.schedule.interval * np.arange(1, 6)
+        controls.append([decide(controller, None, time, None)[0] for time in times])
+        seen.append(observe_task(scenario, reset(jax.random.key(0), scenario))[0])
+        assert scenario.limit == 500
+    there = scenes[0].build()[0].model.present > 0
+    np.testing.assert_allclose(*(np.array(values)[:, there] for values in controls), atol=1e-5)
+    assert np.ptp(np.array(controls[0])[:, there], axis=0).min() > 0.1
+    np.testing.assert_allclose(*seen, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("engine", "controller", "task", "said"),
+    [
+        ("evogym", SINE, "Walker-v0", "is of this engine already"),
+        ("points", SINE, "locomotion", "task locomotion is none of EvoGym's"),
+        ("points", SINE, "BridgeWalker-v0", "which only `engine: evogym` knows"),
+        ("points", "{type: policy, weights: WEIGHTS, sensors: [area_ratio]}", "Walker-v0", "reads sensors"),
+    ],
+)
+def test_what_cannot_move_to_another_physics_is_explained(tmp_path, engine, controller, task, said):
+    weights = policy_count(6, (64, 64), 6)
+    controller = controller.replace("WEIGHTS", pack(np.zeros(weights, np.float32)))
+    source, target = moved(tmp_path, controller, task), tmp_path / "other.yaml"
+    assert said in converted(source, target, "--engine", engine, code=2)
+    assert not target.exists()
 
 
 @pytest.mark.parametrize(

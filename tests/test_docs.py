@@ -11,7 +11,8 @@ from conftest import ROOT
 
 from vsr.cli import main
 from vsr.experiments.config import load_experiment, load_scene
-from vsr.experiments.shipped import find_config
+from vsr.experiments.shipped import STUDY, find_config
+from vsr.experiments.study import ALL
 
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
@@ -128,6 +129,8 @@ def test_shipped_files_that_a_page_names_exist(page, tmp_path, monkeypatch):
     for command, words in calls(page):
         if command in SHIPPED and words and not words[0].startswith("-") and not OWN.search(words[0]):
             assert find_config(words[0]).is_file(), f"vsr {command} {words[0]}"
+        if command == "reproduce" and words[0] != ALL and not OWN.search(words[0]):
+            assert find_config(words[0], STUDY).is_file(), f"vsr reproduce {words[0]}"
 
 
 def test_the_readme_is_short():

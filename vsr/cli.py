@@ -549,12 +549,15 @@ def evaluate(options: EvaluateOptions) -> None:
 def convert(
     source: Annotated[str, Argument("IN")],
     out: Annotated[str, Argument("OUT")],
-    engine: Annotated[Literal["evogym", "points"], Option("The engine of a robot from EvoGym.")] = "evogym",
+    engine: Annotated[
+        Literal["evogym", "points"] | None, Option("The engine to convert to; evogym for a robot from EvoGym.")
+    ] = None,
     task: Annotated[str, Option("The task of a robot from EvoGym.", metavar="NAME")] = "Walker-v0",
 ) -> None:
     """Convert robots from and to other simulators.
 
-    EvoGym's .npz, VoxCad's .vxa and .vxd become .yaml; .yaml becomes EvoGym's .npz.
+    EvoGym's .npz, VoxCad's .vxa and .vxd become .yaml; .yaml becomes EvoGym's .npz, or with --engine a robot for the
+    same one of EvoGym's tasks in another physics.
     """
     from vsr.experiments.convert.command import run
 

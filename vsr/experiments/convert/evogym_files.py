@@ -39,13 +39,20 @@ def read_npz(path: Path, engine: str, task: str) -> ConvertedRobot:
         raise UserError(f"{path}: kind {unknown[0]} is not known; there are {known}")
     if not structure.any():
         raise UserError(f"{path}: the robot has no voxel")
-    rows = ["".join((".", *SYMBOLS)[kind] for kind in row) for row in structure]
-    used = sorted(kinds - {0})
-    body: dict[str, Any] = {"shape": rows, "engine": engine}
+    return ConvertedRobot({"robot": {"body": body_of(structure, engine)}, "task": task}, _loose(structure, connections))
+
+
+def body_of(structure: np.ndarray, engine: str) -> dict[str, Any]:
+    """EvoGym's array as a body in such masses (evogym or points), as a file holds it."""
+    body: dict[str, Any] = {
+        "shape": ["".join((".", *SYMBOLS)[kind] for kind in row) for row in structure],
+        "engine": engine,
+    }
     chosen = KINDS[engine]  # pyright: ignore[reportArgumentType]
     if chosen != ENGINE_KINDS[engine].materials:
+        used = sorted(set(np.unique(structure).tolist()) - {0})
         body["materials"] = {SYMBOLS[kind - 1]: _given(chosen[SYMBOLS[kind - 1]]) for kind in used}
-    return ConvertedRobot({"robot": {"body": body}, "task": task}, _loose(structure, connections))
+    return body
 
 
 def _given(material: Material) -> dict[str, Any]:
