@@ -253,9 +253,13 @@ class ReproduceOptions:
     resume: Annotated[bool, resume_option("; finished runs are kept")] = False
     jobs: Jobs = 1
     report_only: Annotated[
-        bool, Option("Run nothing; write figures, tables and the report from the runs that exist.")
+        bool,
+        Option(
+            "Evolve nothing; look again at winners of the runs that exist, where that was left out, and write figures, "
+            "tables and the report."
+        ),
     ] = False
-    no_report: Annotated[bool, Option("Only run, for --report-only later.")] = False
+    no_report: Annotated[bool, Option("Only evolve, for --report-only later.")] = False
     copy: Annotated[
         str | None, Option("Also copy reports, figures, tables and best robots there, without runs.", metavar="DIR")
     ] = None

@@ -223,7 +223,7 @@ class Perturbation(NamedTuple):
     bed: Array | None = None
     """number of the bed of grains, of several (vsr.world.build.build_beds)"""
     number: Array | None = None
-    """of the start, for noise of its own"""
+    """of the start, for noise of its own and for what a task draws when an episode begins; 0 is the undisturbed one"""
 
 
 OF_JITTER = ("height", "frequency", "damping", "friction")
@@ -313,7 +313,8 @@ def rollout_from(
 
 def reset_perturbed(scenario: Scenario, start: Perturbation) -> tuple[Scenario, EpisodeState]:
     """The constant part of an episode and its first state, for a robot with perturbed initial conditions."""
-    key, model, world = jax.random.key(0), scenario.model, scenario.world
+    drawn = start.number is not None and scenario.task.has_random_state
+    key, model, world = jax.random.key(start.number if drawn else 0), scenario.model, scenario.world
     factors = {name: getattr(start, name) for name in ("frequency", "damping", "friction")}
     if start.mass is not None or any(factor is not None for factor in factors.values()):
         given = {name: 1.0 if factor is None else factor for name, factor in factors.items()}

@@ -18,6 +18,7 @@ from vsr.experiments.config.yaml import EXTENDS, extended, parse_yaml, read_text
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.installed import CONFIGS
 from vsr.experiments.shipped import STUDY, find_config
+from vsr.robot import EngineName
 from vsr.spec import Count, FileSpec, OneOf, Real, Spec, suggest, validation_error
 
 SHIPPED = CONFIGS / "studies"
@@ -72,6 +73,11 @@ class Published(Spec):
         """The highest published score of a row, None if there is none."""
         return max((score for score in self.rows[row] if score is not None), default=None)
 
+    def best_by(self, row: str) -> str | None:
+        """The method that has it, the first of several."""
+        best = self.best(row)
+        return None if best is None else self.columns[self.rows[row].index(best)]
+
 
 class Panel(Spec):
     """Curves in one plot."""
@@ -117,6 +123,13 @@ class Swap(Spec):
     """experiments whose best robots are filmed in the worlds of each other"""
 
 
+class Transfer(Spec):
+    """Winners are looked at again: for exploits of EvoGym's physics, and in the physics of other engines."""
+
+    engines: tuple[EngineName, ...] = Field(min_length=1)
+    """in which robots on EvoGym's tasks are tried, besides their own"""
+
+
 class Study(FileSpec):
     """A study, as `vsr reproduce` reads it."""
 
@@ -133,6 +146,8 @@ class Study(FileSpec):
     exchange: Swap | None = None
     """if given, every seed's best robot is tried in the worlds of all experiments, with the scale's factors and
     repeats; all must maximize the same measure, of 2-D robots"""
+    transfer: Transfer | None = None
+    """if given, every seed's best robot is tried in other physics, and exploits of its own are not counted"""
     published: Published | None = None
     """scores of others, for experiments that name a `row`"""
     plugins: tuple[str, ...] = ()

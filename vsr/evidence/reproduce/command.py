@@ -21,6 +21,7 @@ from vsr.evidence.reproduce.exchange_report import BODIES, keep_winners
 from vsr.evidence.reproduce.report import REPORT, write_study, write_summary
 from vsr.evidence.reproduce.robots import TRIALS, keep_best, read_repeats, read_robustness
 from vsr.evidence.reproduce.statement import state_claims, statement_lines
+from vsr.evidence.reproduce.transfer import Checked, check_winners, read_checked
 from vsr.experiments.claims import Claim, Result, Verdict
 from vsr.experiments.config import run_plugins_of
 from vsr.experiments.config.problems import UserError
@@ -68,6 +69,10 @@ def reproduce(options: ReproduceOptions) -> Path:
         for job in jobs:  # what the user's own files name, so that their runs can be read as a whole
             if job.file.file(job.name).is_file():
                 run_plugins_of(job.file.file(job.name))
+        prepare(options.device)
+        with on_interrupt(f"stopped; what is finished is kept: to go on, {_again()}"):
+            for job in jobs:
+                _look_again(job, console)
     else:
         # All that can be wrong is reported before anything runs.
         experiments = [read_options(job.options)[0] for job in jobs]
@@ -82,6 +87,8 @@ def reproduce(options: ReproduceOptions) -> Path:
                 _run(jobs, experiments, options, folder, console)
             if options.no_report:
                 return folder
+            for job in jobs:
+                _look_again(job, console)
             for file in files:
                 if file.study.exchange is not None:
                     _exchange(file, options, folder, console)
@@ -105,7 +112,7 @@ def reproduce(options: ReproduceOptions) -> Path:
 def _run_at_once(
     jobs: Sequence[Job], experiments: Sequence[Experiment], options: ReproduceOptions, folder: Path
 ) -> None:
-    """Run what is not finished in processes of their own; each does what `_work` does."""
+    """Evolve what is not finished in processes of their own."""
     works = {}
     for job, experiment in zip(jobs, experiments, strict=True):
         if _finished(job.run, experiment):
@@ -130,8 +137,9 @@ def _run(
 ) -> None:
     for number, (job, experiment) in enumerate(zip(jobs, experiments, strict=True), 1):
         _say(console, f"{job.file.name}/{job.name} ({number} of {len(jobs)})")
-        _work(job, experiment, console)
+        _evolve(job, experiment, console)
         if not options.no_report:
+            _look_again(job, console)
             _write(job.file, options, folder, jobs)
 
 
@@ -174,17 +182,30 @@ def plan(files: Sequence[StudyFile], options: ReproduceOptions, folder: Path) ->
     return jobs
 
 
-def _work(job: Job, experiment: Experiment, console: Console) -> None:
-    """Evolve, unless that is done, then look at the best robots."""
+def _evolve(job: Job, experiment: Experiment, console: Console) -> None:
     if _finished(job.run, experiment):
         _say(console, f"{job.run}: already finished")
-    else:
-        try:
-            evolve(replace(job.options, resume=is_run(job.run)))
-        except Stopped as stopped:
-            raise Stopped(f"{stopped}\nor, for all that was asked: {_again()}") from None
-    if job.file.study.exchange is None:  # else all winners are simulated together at the end
-        keep_best(read_run(job.run), job.run.parent / BEST, job.name, job.repeats, job.factors)
+        return
+    try:
+        evolve(replace(job.options, resume=is_run(job.run)))
+    except Stopped as stopped:
+        raise Stopped(f"{stopped}\nor, for all that was asked: {_again()}") from None
+
+
+def _look_again(job: Job, console: Console) -> None:
+    """Simulate the best robots of a run again, also of one that is not finished; not what is known already."""
+    study, best = job.file.study, job.run.parent / BEST
+    if study.exchange is not None:  # all winners are simulated together at the end
+        return
+    try:
+        run = read_run(job.run)
+    except UserError:  # no generation yet
+        return
+    if study.transfer is None:
+        keep_best(run, best, job.name, job.repeats, job.factors)
+    elif read_checked(run, best, job.name) is None:
+        _say(console, f"{job.run}: its winners again, there and in the physics of {', '.join(study.transfer.engines)}")
+        check_winners(run, best, job.name, job.repeats, study.transfer.engines)
 
 
 def _exchange(file: StudyFile, options: ReproduceOptions, folder: Path, console: Console) -> None:
@@ -229,6 +250,7 @@ def _write(
     """The report of all of a study's runs that are there; None if there are none."""
     results: dict[str, Result] = {}
     warnings: list[str] = []
+    checked: dict[str, Checked] = {}
     home = folder / file.name
     runs = _finished_runs(file, options.scale, home) if file.study.exchange is not None else None
     found = None if runs is None else read_exchange(runs, home)
@@ -245,12 +267,14 @@ def _write(
             repeats = read_repeats(run, home / BEST, name)
             robustness = read_robustness(run, home / BEST, name)
         results[name] = Result(name, member.label, run, repeats, robustness, found)
+        if file.study.transfer is not None and (seen := read_checked(run, home / BEST, name)) is not None:
+            checked[name] = seen
         warnings += _warnings(name, run)
     warnings += _other_settings([job for job in jobs if job.file is file and job.name in results])
     if not results:
         return None
     statement = statement_lines(file, options.scale, _of_scale(file, options), home)
-    return write_study(file, options.scale, results, home, warnings, statement)
+    return write_study(file, options.scale, results, home, warnings, statement, checked)
 
 
 def _of_scale(file: StudyFile, options: ReproduceOptions) -> dict[str, Experiment]:

@@ -15,6 +15,7 @@ from vsr.evidence.reproduce.published import write_published
 from vsr.evidence.reproduce.robots import HIGHER
 from vsr.evidence.reproduce.statement import rules_of
 from vsr.evidence.reproduce.tables import curves, markdown, pairs, table, write_csv
+from vsr.evidence.reproduce.transfer import Checked
 from vsr.experiments.claims import Claim, Result, Verdict, judge, number
 from vsr.experiments.formatting import clock
 from vsr.experiments.plot.curves import draw_curves, goal
@@ -39,10 +40,11 @@ def write_study(
     folder: Path,
     warnings: Sequence[str],
     statement: Sequence[str] = (),
+    checked: Mapping[str, Checked] | None = None,
 ) -> list[tuple[Claim, Verdict]]:
     """Write figure, tables and report of the runs so far; returns all claims with their verdicts.
 
-    statement: lines about where claims were stated.
+    statement: lines about where claims were stated; checked: see `write_published`.
     """
     study = file.study
     verdicts = list(zip(study.claims, judge(study.claims, results), strict=True))
@@ -57,7 +59,7 @@ def write_study(
     lines = [
         *_head(file, scale, warnings),
         *_claims(verdicts, statement),
-        *write_published(study, results, folder),
+        *write_published(study, results, folder, checked),
         *_results(file, rows, compared, ordered[0]),
         *_exchanged(file, results, folder),
         *_best(file, ordered, folder),
