@@ -247,6 +247,13 @@ class ReproduceOptions:
     study: Annotated[str, Argument("FILE.yaml|NAME|all", shell_complete=complete_names)]
     scale: Annotated[str, Option("How much to compute.", metavar="smoke|quick|paper|full")] = "quick"
     only: Annotated[tuple[str, ...], Option("Run only this experiment; may be repeated.", metavar="EXPERIMENT")] = ()
+    task: Annotated[
+        tuple[str, ...], Option("Run only experiments on this task, a row of published scores.", metavar="TASK")
+    ] = ()
+    engine: Annotated[
+        Literal["evogym", "points"] | None,
+        Option("Evolve robots on EvoGym's tasks in this engine; by default in that of the files."),
+    ] = None
     settings: Settings = ()
     out: Annotated[str | None, out_option("DIR", ": runs and reports; by default runs/ and the scale")] = None
     device: Device = None

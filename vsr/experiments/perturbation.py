@@ -180,7 +180,7 @@ class EvaluationOptions(Spec):
         if self.confirm is None or self.refine is None:
             return ""
         again = f"{self.aggregate} of {self.confirm.trials} fresh trials"
-        return f"{again} with time steps {self.refine.factor} times smaller"
+        return again if self.refine.factor == 1 else f"{again} with time steps {self.refine.factor} times smaller"
 
     @property
     def fresh_jitter(self) -> InitialNoise:

@@ -15,6 +15,7 @@ from vsr.experiments.config.check import check
 from vsr.experiments.config.plugins import load_plugins, require_plugins
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.config.yaml import EXTENDS, extended, parse_yaml, read_text, read_yaml
+from vsr.experiments.convert.other_physics import settings_in
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.installed import CONFIGS
 from vsr.experiments.shipped import STUDY, find_config
@@ -195,10 +196,20 @@ class StudyFile:
     study: Study
     run_plugins: bool = False
     """whether those of its experiments are run"""
+    engine: EngineName | None = None
+    """in which experiments on EvoGym's tasks evolve, if not in that of their files"""
 
     @property
     def name(self) -> str:
-        return self.path.stem
+        """Also of its folder."""
+        return self.path.stem if self.engine is None else f"{self.path.stem}-{self.engine}"
+
+    def settings(self, experiment: str) -> tuple[str, ...]:
+        """The study's values over those of an experiment's file."""
+        given = self.study.experiments[experiment].set
+        if self.engine is None:
+            return given
+        return *given, *settings_in(self.engine, load_experiment(self.file(experiment), given, run_plugins=True))
 
     def scale(self, name: str) -> Scale:
         """One of the study's scales; raises UserError if there is none of that name."""
@@ -212,9 +223,7 @@ class StudyFile:
 
     def experiment(self, name: str, settings: Sequence[str] = ()) -> Experiment:
         """One of its experiments, with the study's values over the file's, then those given."""
-        return load_experiment(
-            self.file(name), (*self.study.experiments[name].set, *settings), run_plugins=self.run_plugins
-        )
+        return load_experiment(self.file(name), (*self.settings(name), *settings), run_plugins=self.run_plugins)
 
 
 def is_study(path: str | Path) -> bool:

@@ -25,6 +25,7 @@ from vsr.evidence.reproduce.transfer import Checked, check_winners, read_checked
 from vsr.experiments.claims import Claim, Result, Verdict
 from vsr.experiments.config import run_plugins_of
 from vsr.experiments.config.problems import UserError
+from vsr.experiments.console import say
 from vsr.experiments.devices import prepare
 from vsr.experiments.evolve.command import Stopped, evolve, read_options
 from vsr.experiments.experiment import Experiment
@@ -57,7 +58,7 @@ class Job:
 
 def reproduce(options: ReproduceOptions) -> Path:
     """Run what is asked for and write the reports; returns the folder they are in."""
-    files = find_studies(options.study)
+    files = [replace(file, engine=options.engine) for file in find_studies(options.study)]
     folder = Path(options.out) if options.out else Path("runs") / f"{options.scale}-studies"
     if options.report_only and options.no_report:
         raise UserError("--report-only and --no-report: nothing would be left to do; give one of them")
@@ -76,7 +77,7 @@ def reproduce(options: ReproduceOptions) -> Path:
     else:
         # All that can be wrong is reported before anything runs.
         experiments = [read_options(job.options)[0] for job in jobs]
-        for file in files:
+        for file in (file for file in files if file.study.claims):
             begun = any(is_run(folder / file.name / name) for name in file.study.experiments)
             state_claims(file, options.scale, _of_scale(file, options), folder / file.name, begun)
         if options.jobs > 1:
@@ -120,6 +121,7 @@ def _run_at_once(
         given = ["--scale", options.scale, "--only", job.name, "--out", str(folder), "--no-report"]
         given += [part for setting in options.settings for part in ("--set", setting)]
         given += [] if options.device is None else ["--device", options.device]
+        given += [] if options.engine is None else ["--engine", options.engine]
         log = job.run.with_suffix(".log")
         works[f"{job.file.name}/{job.name}"] = Work([*COMMAND, "reproduce", str(job.file.path), *given], log)
     if not works:
@@ -164,16 +166,28 @@ def copy_results(home: Path, target: Path, experiments: Sequence[str]) -> None:
 def plan(files: Sequence[StudyFile], options: ReproduceOptions, folder: Path) -> list[Job]:
     """The experiments to run, in their order."""
     known = [name for file in files for name in file.study.experiments]
+    rows = {member.row for file in files for member in file.study.experiments.values() if member.row is not None}
     if unknown := [name for name in options.only if name not in known]:
         raise UserError(f"--only {unknown[0]}: there is no such experiment{suggest(unknown[0], known)}")
+    if unknown := [name for name in options.task if name not in rows]:
+        raise UserError(f"--task {unknown[0]}: there is no such row of published scores{suggest(unknown[0], rows)}")
     jobs = []
     for file in files:
         scale = file.scale(options.scale)
-        requested = options.only or scale.experiments or tuple(file.study.experiments)
-        for name in (name for name in file.study.experiments if name in requested):
+        members = file.study.experiments
+        of_tasks = tuple(name for name, member in members.items() if member.row in options.task)
+        requested = (*options.only, *of_tasks) or scale.experiments or tuple(members)
+        for name in (name for name in members if name in requested):
+            try:
+                settings = file.settings(name)
+            except UserError as error:  # a task that this engine cannot have
+                if options.engine is None or name in options.only:
+                    raise
+                say(f"{name}: left out: {error}")
+                continue
             evolve_options = EvolveOptions(
                 str(file.file(name)),
-                (*file.study.experiments[name].set, *scale.settings(name), *options.settings),
+                (*settings, *scale.settings(name), *options.settings),
                 out=str(folder / file.name / name),
                 resume=options.resume,
                 device=options.device,
@@ -273,7 +287,7 @@ def _write(
     warnings += _other_settings([job for job in jobs if job.file is file and job.name in results])
     if not results:
         return None
-    statement = statement_lines(file, options.scale, _of_scale(file, options), home)
+    statement = statement_lines(file, options.scale, _of_scale(file, options), home) if file.study.claims else ()
     return write_study(file, options.scale, results, home, warnings, statement, checked)
 
 

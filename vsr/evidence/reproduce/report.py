@@ -180,10 +180,13 @@ def _best(file: StudyFile, results: Sequence[Result], folder: Path) -> Iterator[
     confirmed = (
         " `Reported` is the fitness in fresh trials at smaller time steps, where runs have it." if checked else ""
     )
+    others = f"from up to {1000 * HIGHER:g} mm higher"
+    if file.study.transfer is not None:
+        others = "in fresh trials, from a little higher and with whatever the task draws drawn anew"
     yield (
         f"Each seed's best robot was simulated again from its file in {repeats} repeats: first from the same start, "
-        f"where only round-off differs from when it evolved, the others from up to {1000 * HIGHER:g} mm higher. What "
-        f"is not kept was luck.{confirmed} Medians over seeds:"
+        f"where only round-off differs from when it evolved, the others {others}. What is not kept was luck."
+        f"{confirmed} Medians over seeds:"
     )
     yield ""
     yield from markdown(
