@@ -182,7 +182,7 @@ def _best(file: StudyFile, results: Sequence[Result], folder: Path) -> Iterator[
     )
     others = f"from up to {1000 * HIGHER:g} mm higher"
     if file.study.transfer is not None:
-        others = "in fresh trials, from a little higher and with whatever the task draws drawn anew"
+        others = "in fresh trials, from a little higher and with other draws of the task"
     yield (
         f"Each seed's best robot was simulated again from its file in {repeats} repeats: first from the same start, "
         f"where only round-off differs from when it evolved, the others {others}. What is not kept was luck."

@@ -56,7 +56,7 @@ def body_of(structure: np.ndarray, engine: str) -> dict[str, Any]:
 
 
 def given(material: Material) -> dict[str, Any]:
-    """What of a material is not as usual, as a file holds it."""
+    """Fields of a material that are not the defaults, as a file holds them."""
     return material.model_dump(mode="json", exclude_defaults=True)
 
 
