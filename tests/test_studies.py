@@ -423,7 +423,8 @@ experiments:
   alone: {file: walk.yaml, label: alone}
 figure: {panels: [{curves: [walk]}]}
 scales: {smoke: {set: [generations=2]}}
-published: {about: From elsewhere., columns: [A, B], rows: {Walk: [1.5, null]}, bounds: {Walk: 4}}
+published:
+  {about: From elsewhere., columns: [A, B], rows: {Walk: [1.5, null]}, bounds: {Walk: 4}, beside: {C: {Walk: 6}}}
 """
 
 
@@ -439,13 +440,14 @@ def test_scores_stand_beside_published_ones(results, tmp_path):
         "walk", "walk", made["walk"].run, np.array([[1.0, 1.2, 1.0], [2.0, 1.8, 1.8], [3.0, 0.2, 0.3]])
     )
     text = "\n".join(write_published(file.study, made, tmp_path))
-    assert "| Walk | 1.5 |  | A | 4 | 1 (0.3 to 1.8) | 5* (1 to 9) | 1 of 3, 0 of 2 |" in text
+    assert "| Walk | 1.5 |  | 6 | A | 4 | 1 (0.3 to 1.8) | 5* (1 to 9) | 1 of 3, 0 of 2 |" in text
     assert "another: at least the best published score in 0 of 1 tasks, of which 1 are not finished" in text
     made["other"] = dataclasses.replace(made["other"], repeats=np.array([[1.0], [9.0]]))
     text = "\n".join(write_published(file.study, made, tmp_path))
     assert "| 1 (0.3 to 1.8) | **5** (1 to 9) |" in text
     assert "ours: at least the best published score in 0 of 1 tasks" in text
     assert "another: at least the best published score in 1 of 1 tasks" in text
+    assert "With C counted, too: in 0 of 1." in text
     with (tmp_path / "published.csv").open() as table:
         first, second = csv.DictReader(table)
     assert (first["method"], first["median"], first["as_evolved"], first["vanished"]) == ("ours", "1", "2", "1")
@@ -466,7 +468,7 @@ def test_exploits_do_not_count_and_robots_are_tried_elsewhere(results, tmp_path)
     refused = Elsewhere("points", 2, np.full((3, 2), np.nan), "it has soft ground")
     found = Checked("evogym", repeats, broken, (abroad, refused))
     text = "\n".join(write_published(study, made, tmp_path, {"walk": found}))
-    assert "| Walk | 1.5 |  | A | 4 | 1 (-inf to 2) |".replace("-inf", "none") in text
+    assert "| Walk | 1.5 |  | 6 | A | 4 | 1 (-inf to 2) |".replace("-inf", "none") in text
     assert "| Walk | ours | 2 | 30 | too fast | 2 of 3 |" in text
     assert "| Walk | ours | evogym 2 | 0.725 (1 of 2 keep it) | not tried |" in text
     assert "points: 1 of 2 winners keep their score, 1 at least half of it" in text

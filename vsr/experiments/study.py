@@ -57,6 +57,8 @@ class Published(Spec):
     """for every row a score by each of them; null where there is none"""
     bounds: dict[Name, Real] = Field(default={})
     """the best possible score of rows, where it is known"""
+    beside: dict[str, dict[Name, Real]] = Field(default={})
+    """further methods with scores of some rows, of other protocols: columns that are counted apart"""
 
     @model_validator(mode="after")
     def _whole(self) -> Published:
@@ -65,7 +67,10 @@ class Published(Spec):
             for row, scores in self.rows.items()
             if len(scores) != len(self.columns)
         ]
-        issues += [(("bounds", row), f"there is no row '{row}'") for row in self.bounds if row not in self.rows]
+        named = [(("bounds",), self.bounds), *((("beside", method), own) for method, own in self.beside.items())]
+        issues += [
+            ((*path, row), f"there is no row '{row}'") for path, own in named for row in own if row not in self.rows
+        ]
         if issues:
             raise validation_error(issues)
         return self
@@ -73,6 +78,11 @@ class Published(Spec):
     def best(self, row: str) -> float | None:
         """The highest published score of a row, None if there is none."""
         return max((score for score in self.rows[row] if score is not None), default=None)
+
+    def best_of_all(self, row: str) -> float | None:
+        """The highest score of a row, further methods included."""
+        known = [self.best(row), *(own.get(row) for own in self.beside.values())]
+        return max((score for score in known if score is not None), default=None)
 
     def best_by(self, row: str) -> str | None:
         """The method that has it, the first of several."""

@@ -177,7 +177,7 @@ def plan(files: Sequence[StudyFile], options: ReproduceOptions, folder: Path) ->
         members = file.study.experiments
         of_tasks = tuple(name for name, member in members.items() if member.row in options.task)
         requested = (*options.only, *of_tasks) or scale.experiments or tuple(members)
-        for name in (name for name in members if name in requested):
+        for name in (name for name in dict.fromkeys(requested) if name in members):
             try:
                 settings = file.settings(name)
             except UserError as error:  # a task that this engine cannot have

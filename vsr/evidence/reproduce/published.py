@@ -37,7 +37,7 @@ def write_published(
     rows = [] if published is None else _rows(study, published, results, checked)
     if published is None or not rows:
         return
-    theirs = [dict(zip(published.columns, published.rows[row["task"]], strict=True)) for row in rows]
+    theirs = [dict(_published(published, row["task"])) for row in rows]
     write_csv(folder / f"{FILE}.csv", [{**own, **others} for own, others in zip(rows, theirs, strict=True)])
     methods = list(dict.fromkeys(row["method"] for row in rows))
     again = study.transfer is not None
@@ -50,7 +50,7 @@ def write_published(
         "A star marks winners that were not simulated again, a dagger runs that are not finished: neither is bold."
     )
     yield ""
-    head = ["task", *published.columns, "best by", "bound", *methods, "vanished"]
+    head = ["task", *published.columns, *published.beside, "best by", "bound", *methods, "vanished"]
     yield from markdown(head, _lines(published, rows, methods))
     yield ""
     for method in methods:
@@ -62,6 +62,9 @@ def write_published(
             + (f", of which {waiting} are not finished or not simulated again" if waiting else "")
             + f"; {len(published.rows)} are published."
         )
+        if others := " and ".join(published.beside):
+            of_all = sum(_reached(row, "best_of_all") for row in own)
+            yield f"  With {others} counted, too: in {of_all} of {len(own)}."
     best = {row["task"] for row in rows if _reached(row)}
     names = [name for name, member in study.experiments.items() if member.row is not None and name in results]
     yield f"- By one of them: {len(best)} of {len({row['task'] for row in rows})} tasks."
@@ -100,6 +103,7 @@ def _rows(
                 "engine": experiment.robot.body.engine,
                 "best_published": published.best(member.row),
                 "best_by": published.best_by(member.row),
+                "best_of_all": published.best_of_all(member.row),
                 "bound": published.bounds.get(member.row),
                 "median": float(middle(counted)),
                 "worst": float(counted.min()),
@@ -127,7 +131,7 @@ def _lines(published: Published, rows: list[dict[str, Any]], methods: list[str])
         bound = published.bounds.get(task)
         yield [
             task,
-            *("" if score is None else _digits(score) for score in published.rows[task]),
+            *("" if score is None else _digits(score) for _, score in _published(published, task)),
             published.best_by(task) or "",
             "" if bound is None else _digits(bound),
             *(_score(own[method]) if method in own else "" for method in methods),
@@ -135,9 +139,15 @@ def _lines(published: Published, rows: list[dict[str, Any]], methods: list[str])
         ]
 
 
-def _reached(row: dict[str, Any]) -> bool:
+def _published(published: Published, task: str) -> list[tuple[str, float | None]]:
+    """Methods with their scores, None where there is none."""
+    beside = [(method, own.get(task)) for method, own in published.beside.items()]
+    return [*zip(published.columns, published.rows[task], strict=True), *beside]
+
+
+def _reached(row: dict[str, Any], name: str = "best_published") -> bool:
     """Whether a median that counts is at least the best published score."""
-    best = row["best_published"]
+    best = row[name]
     return best is not None and row["counts"] and np.isfinite(row["median"]) and row["median"] >= best
 
 
