@@ -313,8 +313,8 @@ def rollout_from(
 
 def reset_perturbed(scenario: Scenario, start: Perturbation) -> tuple[Scenario, EpisodeState]:
     """The constant part of an episode and its first state, for a robot with perturbed initial conditions."""
-    drawn = start.number is not None and scenario.task.has_random_state
-    key, model, world = jax.random.key(start.number if drawn else 0), scenario.model, scenario.world
+    number = start.number if scenario.task.has_random_state else None
+    key, model, world = jax.random.key(0 if number is None else number), scenario.model, scenario.world
     factors = {name: getattr(start, name) for name in ("frequency", "damping", "friction")}
     if start.mass is not None or any(factor is not None for factor in factors.values()):
         given = {name: 1.0 if factor is None else factor for name, factor in factors.items()}

@@ -60,10 +60,10 @@ def settings_in(engine: EngineName, experiment: Experiment) -> tuple[str, ...]:
         raise UserError(f"--engine {engine}: {issues[0][1]}")
     materials = {symbol: given(material) for symbol, material in KINDS[engine].items()}
     settings = [f"robot.body.engine={engine}", f"robot.body.materials={json.dumps(materials)}"]
-    if getattr(controller, "frequencies", None) is not None:
+    if (frequencies := getattr(controller, "frequencies", None)) is not None:
         side = ENGINE_KINDS[engine].default_side
         slower = float(step_seconds(body.engine, body.voxel_side) / step_seconds(engine, side))
-        settings.append(f"robot.controller.frequencies={[slower * end for end in controller.frequencies]}")
+        settings.append(f"robot.controller.frequencies={[slower * end for end in frequencies]}")
     return tuple(settings)
 
 
