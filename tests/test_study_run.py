@@ -77,6 +77,9 @@ def test_experiments_of_a_study_run_at_the_same_time(tmp_path):
     assert str(home / "report.md") in result.output
     assert "report" not in (home / "one.log").read_text()
     (tmp_path / "one.yaml").write_text(TINY.replace("generations: 5", "generations: 6"))
+    more = CliRunner().invoke(cli.main, [*command, "--jobs", "2", "--resume"])
+    assert more.exit_code == 0, more.output
+    assert [read_run(home / name).generations for name in ("one", "two")] == [6, 6]
     failed = CliRunner().invoke(cli.main, [*command, "--jobs", "2", "--set", "physics.substeps=1"])
     assert failed.exit_code == 2
     assert "physics.substeps" in failed.output

@@ -122,6 +122,8 @@ def _run_at_once(
         given += [part for setting in options.settings for part in ("--set", setting)]
         given += [] if options.device is None else ["--device", options.device]
         given += [] if options.engine is None else ["--engine", options.engine]
+        given += ["--resume"] if options.resume else []
+        job.run.parent.mkdir(parents=True, exist_ok=True)
         log = job.run.with_suffix(".log")
         works[f"{job.file.name}/{job.name}"] = Work([*COMMAND, "reproduce", str(job.file.path), *given], log)
     if not works:
