@@ -188,9 +188,11 @@ def _hours(runs: Iterable[Path]) -> float:
     spans = []
     for run in runs:
         sessions = making(run).sessions
+        if not sessions:  # nothing is known of it
+            continue
         seconds = np.nan_to_num(read_statistics(run / STATISTICS).seconds)
         ends = [*(session["generation"] for session in sessions[1:]), len(seconds)]
-        for session, end in zip(sessions, ends, strict=False):  # nothing is known without sessions
+        for session, end in zip(sessions, ends, strict=True):
             begin = datetime.fromisoformat(session["time"]).timestamp()
             lasting = session.get("compile_seconds", 0) + float(seconds[session["generation"] : end].sum())
             spans.append((begin, begin + lasting))
