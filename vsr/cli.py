@@ -550,7 +550,7 @@ def convert(
     source: Annotated[str, Argument("IN")],
     out: Annotated[str, Argument("OUT")],
     engine: Annotated[
-        Literal["evogym", "points"] | None, Option("The engine to convert to; evogym for a robot from EvoGym.")
+        Literal["evogym", "points"] | None, Option("The robots' engine: to convert to; by default evogym for EvoGym's files.")
     ] = None,
     task: Annotated[str, Option("The task of a robot from EvoGym.", metavar="NAME")] = "Walker-v0",
 ) -> None:
