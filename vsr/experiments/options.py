@@ -252,7 +252,7 @@ class ReproduceOptions:
     ] = ()
     engine: Annotated[
         Literal["evogym", "points"] | None,
-        Option("The robots' engine: evolve on EvoGym's tasks in it; by default that of the files."),
+        Option("The robots' engine; by default that of the study's files. For EvoGym's tasks."),
     ] = None
     settings: Settings = ()
     out: Annotated[str | None, out_option("DIR", ": runs and reports; by default runs/ and the scale")] = None
@@ -455,7 +455,7 @@ class TrainOptions:
     ] = None
     engine: Annotated[
         Literal["evogym", "points"] | None,
-        Option("The robots' engine: for robots from EvoGym, of its kinds of voxels; by default points."),
+        Option("The robots' engine; by default points for robots from EvoGym, of its kinds of voxels."),
     ] = None
     steps: Annotated[
         int | None,
