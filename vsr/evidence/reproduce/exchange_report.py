@@ -123,8 +123,9 @@ def _transfer(found: Exchange, labels: Mapping[str, str], measure: str) -> Itera
         f"in {trials} trials within {1000 * HIGHER:g} mm, with default time steps and time steps "
         f"{found.factors[-1]} times smaller. A robot counts with the lesser of its two medians "
         f"over trials; if half of them fail it counts as failed, which is worse than any number. Mean {measure} "
-        f"± standard deviation over seeds, then the median share of its own fitness at home that a robot keeps. Numbers: `{TABLE}` (robots), `{STORED}` (simulations), "
-        f"`{VISITORS}` (visitors against natives: exact Mann-Whitney tests, Holm's correction)."
+        "± standard deviation over seeds, then the median share of its own fitness at home that a robot keeps. Numbers: "
+        f"`{TABLE}` (robots), `{STORED}` (simulations), `{VISITORS}` (visitors against natives: exact Mann-Whitney "
+        "tests, Holm's correction)."
     )
     yield from ("", f"![]({MAP})", "")
     yield from markdown(

@@ -64,7 +64,7 @@ def read_copied(home: Path, name: str) -> Run | None:
 
 
 def _finals(home: Path, name: str) -> Iterator[np.ndarray]:
-    """The measures of the last bests with all digits, by which stored repeats are told to be of this run."""
+    """The measures of the last bests with all digits, by which stored repeats are recognized as those of this run."""
     for file, where in ((home / BEST / f"{name}.json", ()), (home / STORED, ("runs", name))):
         try:
             stored = read_checked_json(file)
