@@ -124,8 +124,8 @@ def _transfer(found: Exchange, labels: Mapping[str, str], measure: str) -> Itera
         f"{found.factors[-1]} times smaller. A robot counts with the lesser of its two medians "
         f"over trials; if half of them fail it counts as failed, which is worse than any number. Mean {measure} "
         "± standard deviation over seeds, then the median share of its own fitness at home that a robot keeps. "
-        f"Numbers: `{TABLE}` (robots), `{STORED}` (simulations), `{VISITORS}` (visitors against natives: exact Mann-Whitney "
-        "tests, Holm's correction)."
+        f"Numbers: `{TABLE}` (robots), `{STORED}` (simulations), `{VISITORS}` (visitors against natives: exact "
+        "Mann-Whitney tests, Holm's correction)."
     )
     yield from ("", f"![]({MAP})", "")
     yield from markdown(
