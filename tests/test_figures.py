@@ -267,3 +267,18 @@ def test_beside_reality():
     table = {row[0]: tuple(float(cell) for cell in row[1:3]) for row in rows_of(page, "plate")}
     assert list(table.values()) == [up["upright, pressed down"], up["lift"], up["pulled up"]]
     assert said(page, r"\(([\d.]+) for ([\d.]+), 0\.75 for 0\.57\)") == [*reversed(up["flat"])]
+
+
+def test_best_robots_with_other_rules_of_sticking():
+    slower, kept = [], []
+    for name in ("body", "devo", "control"):
+        stored = read(RESULTS / "contact" / f"refined_{name}.json")
+        other = stored["variants"].index("sticking: approaching")
+        for robot, tried, varied in zip(stored["robots"], stored["refined"], stored["varied"], strict=True):
+            if name == "control" and robot["name"] != "biped_phases":
+                slower.append(round(100 * (1 - np.median(varied[other]) / np.median(tried[0]))))
+            if robot["name"] != "together":
+                kept.append(np.median(tried[0]) / robot["file"])
+    assert said(RESULTS / "control" / "report.md", r"are (\d+) to (\d+) % slower") == [min(slower), max(slower)]
+    assert len(kept) == 8
+    assert abs(np.array(kept) - 1).max() < 0.01 * said(RESULTS / "index.md", r"keep their speed within (\d+) %")[0]
