@@ -167,7 +167,7 @@ def test_a_study_is_run_in_pieces(vsr, own, tmp_path, monkeypatch):
     for words in ("The second is better", "of 3 repeats", "[two](best/two.yaml)", "sha256 `"):
         assert words in report
     made = (tmp_path / "own" / "provenance.md").read_text()
-    for words in ("vsr reproduce", "cpu", "jax "):
+    for words in ("vsr evolve --resume", "cpu", "jax "):
         assert words in made
     assert "None" not in report + made
     assert "fresh trials" not in report  # no leader was checked
