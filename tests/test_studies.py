@@ -101,11 +101,12 @@ def test_smoke_of_the_body_study(vsr, tmp_path):
     assert result.exit_code == 0, result.output
     home = tmp_path / "body"
     written = {"figure8.png", "figure8.pdf", "curves.csv", "table.csv", "pairs.csv", "report.md", "claims.md", "best"}
+    written |= {"provenance.md"}
     assert written | {"5x5"} == {path.name for path in home.iterdir()}
     report = (home / "report.md").read_text()
     assert "![](figure8.png)" in report
     assert "10x10 missing |  |  | **not run**" in report
-    assert "`Reported` is the fitness in fresh trials at smaller time steps" in report
+    assert "dots and `reported` the" in report
     with Image.open(home / "best" / "5x5.png") as strip:
         assert strip.width > 3 * strip.height
     repeats = json.loads((home / "best" / "5x5.json").read_text())["repeats"]
@@ -165,9 +166,12 @@ def test_a_study_is_run_in_pieces(vsr, own, tmp_path, monkeypatch):
         assert run.generations == 3
         assert run.experiment == load_experiment(own.parent / f"{name}.yaml").resolved()
     report = (tmp_path / "own" / "report.md").read_text()
-    for words in ("The second is better", "in 3 repeats", "**two**, seed", "cpu", "jax ", "sha256 `"):
+    for words in ("The second is better", "of 3 repeats", "[two](best/two.yaml)", "sha256 `"):
         assert words in report
-    assert "None" not in report
+    made = (tmp_path / "own" / "provenance.md").read_text()
+    for words in ("vsr evolve --resume", "cpu", "jax "):
+        assert words in made
+    assert "None" not in report + made
     assert "fresh trials" not in report  # no leader was checked
     assert "are not those of `claims.md`" in report  # which were stated for one generation
     rows = list(csv.DictReader((tmp_path / "own" / "curves.csv").open()))

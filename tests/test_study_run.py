@@ -45,6 +45,7 @@ def test_a_part_of_a_study_is_run_and_reported(tmp_path):
     assert result.exit_code == 0, result.output
     home = tmp_path / "own"
     written = {"figure.png", "figure.pdf", "curves.csv", "table.csv", "pairs.csv", "report.md", "claims.md", "best"}
+    written |= {"provenance.md"}
     assert written | {"one"} == {path.name for path in home.iterdir()}
     report = (home / "report.md").read_text()
     assert "![](figure.png)" in report

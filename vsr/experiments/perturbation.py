@@ -36,6 +36,8 @@ Aggregate = Literal["median", "mean", "worst"]
 Resample = Literal["never", "every_generation"]
 MOST_TRIALS = 64
 """In which an individual is simulated, or simulated again with smaller time steps."""
+
+
 class InitialNoise(Spec):
     """How much trials differ. The first is always the undisturbed one."""
 

@@ -147,8 +147,14 @@ class Study(FileSpec):
     kind: Literal["study"] = "study"
     """what this file describes"""
     title: str
+    caution: str = ""
+    """said first on the page of results, such as that they are to be rerun, as Markdown"""
+    question: str = ""
+    """as Markdown"""
     about: str = ""
-    """the question, as Markdown"""
+    """the method, as Markdown"""
+    doubts: str = ""
+    """what would change our mind, as Markdown"""
     experiments: dict[Name, Member] = Field(min_length=1)
     figure: Plots
     scales: dict[Name, Scale] = Field(min_length=1)

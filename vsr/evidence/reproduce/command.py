@@ -21,9 +21,10 @@ from vsr.evidence.reproduce.exchange_report import BODIES, keep_winners
 from vsr.evidence.reproduce.report import REPORT, write_study, write_summary
 from vsr.evidence.reproduce.robots import TRIALS, keep_best, read_repeats, read_robustness
 from vsr.evidence.reproduce.statement import state_claims, statement_lines
+from vsr.evidence.reproduce.stored import read_copied
 from vsr.evidence.reproduce.transfer import Checked, check_winners, read_checked
 from vsr.experiments.claims import Claim, Result, Verdict
-from vsr.experiments.config import run_plugins_of
+from vsr.experiments.config import dump_yaml, run_plugins_of
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.console import say
 from vsr.experiments.devices import prepare
@@ -33,6 +34,7 @@ from vsr.experiments.installed import COMMAND
 from vsr.experiments.options import EvolveOptions, ReproduceOptions
 from vsr.experiments.processes import Work, run_processes
 from vsr.experiments.stopping import EXIT_CODE, on_interrupt
+from vsr.experiments.storage.files import write_text
 from vsr.experiments.storage.robots import BEST
 from vsr.experiments.storage.run_folder import is_run
 from vsr.experiments.storage.runs import Run, read_run
@@ -100,7 +102,7 @@ def reproduce(options: ReproduceOptions) -> Path:
         write_summary(folder, judged)
     if options.copy is not None:
         for file, _ in judged:
-            copy_results(folder / file.name, Path(options.copy) / file.name, tuple(file.study.experiments))
+            copy_results(folder / file.name, Path(options.copy), file, options.scale)
     for file, verdicts in judged:
         for claim, verdict in verdicts:
             shown = "; ".join(part for part in (verdict.evidence, verdict.effect and f"A {verdict.effect}") if part)
@@ -153,16 +155,27 @@ def _again() -> str:
     return shlex.join(words if "--resume" in words else [*words, "--resume"])
 
 
-def copy_results(home: Path, target: Path, experiments: Sequence[str]) -> None:
-    """Reports, figures, tables and best robots of a study without its runs, of which only the settings are copied."""
+def copy_results(home: Path, results: Path, file: StudyFile, scale: str) -> None:
+    """Copy a study's page, figures, tables and best robots without its runs, of which only the settings are copied.
+
+    The study is written beside them with one scale, as it was run: `--report-only` makes the page from this copy again.
+    """
+    target = results / file.name
     (target / BEST).mkdir(parents=True, exist_ok=True)
     files = [path for folder in (home, home / BEST) if folder.is_dir() for path in sorted(folder.iterdir())]
     for path in files:
         if path.is_file() and path.suffix != ".pdf":
             shutil.copyfile(path, target / path.relative_to(home))
-    for name in experiments:
+    for name in file.study.experiments:
         if is_run(home / name):
             shutil.copyfile(home / name / CONFIG, target / f"{name}.yaml")
+    members = {
+        name: member.model_copy(update={"file": f"{file.name}/{name}.yaml", "set": ()})
+        for name, member in file.study.experiments.items()
+    }
+    as_run = file.scale(scale).model_copy(update={"set": (), "set_for": {}})
+    study = file.study.model_copy(update={"experiments": members, "scales": {scale: as_run}})
+    write_text(results / f"{file.name}.yaml", dump_yaml(study))
 
 
 def plan(files: Sequence[StudyFile], options: ReproduceOptions, folder: Path) -> list[Job]:
@@ -240,13 +253,19 @@ def _exchange(file: StudyFile, options: ReproduceOptions, folder: Path, console:
         keep_winners(runs, found, labels, file.study.exchange.film, home, home / BEST)
 
 
+def _read(home: Path, name: str) -> Run:
+    """An experiment's run, or what was copied of it; raises UserError if neither is there."""
+    copied = None if is_run(home / name) else read_copied(home, name)
+    return read_run(home / name) if copied is None else copied
+
+
 def _finished_runs(file: StudyFile, scale: str, home: Path) -> dict[str, Run] | None:
     """All runs of a scale, None unless all are finished."""
     wanted = file.scale(scale).experiments or tuple(file.study.experiments)
     runs = {}
     for name in wanted:
         try:
-            runs[name] = read_run(home / name)
+            runs[name] = _read(home, name)
         except UserError:
             return None
     done = all(run.generations >= run.experiment.generations for run in runs.values())
@@ -272,7 +291,7 @@ def _write(
     found = None if runs is None else read_exchange(runs, home)
     for name, member in file.study.experiments.items():
         try:
-            run = read_run(home / name)
+            run = _read(home, name)
         except UserError as error:
             warnings += [" ".join(str(error).split())] if is_run(home / name) else []
             continue
@@ -286,7 +305,7 @@ def _write(
         if file.study.transfer is not None and (seen := read_checked(run, home / BEST, name)) is not None:
             checked[name] = seen
         warnings += _warnings(name, run)
-    warnings += _other_settings([job for job in jobs if job.file is file and job.name in results])
+    warnings += _other_settings([job for job in jobs if job.file is file and is_run(job.run)])
     if not results:
         return None
     statement = statement_lines(file, options.scale, _of_scale(file, options), home) if file.study.claims else ()

@@ -44,7 +44,7 @@ def write_published(
     exploits = " Winners that exploit the physics (`Exploits`) do not count: they rank last." if again else ""
     yield from ("## Beside published scores", "", published.about, "")
     yield (
-        "Ours: each seed's best robot, the median of its repeats (`Best robots` below); then the median over seeds, in "
+        "Ours: each seed's best robot, the median of its repeats (`again` above); then the median over seeds, in "
         f"brackets the worst and the best seed.{exploits} Bold: at least the best published score. `vanished`: seeds "
         "whose robot keeps less than half of the score that it evolved with, exploits of the physics or of one start. "
         "A star marks winners that were not simulated again, a dagger runs that are not finished: neither is bold."
