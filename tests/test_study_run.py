@@ -121,7 +121,7 @@ def test_winners_of_evogym_are_tried_again_and_elsewhere(tmp_path):
     assert [path.name for path in home.iterdir()] == ["one"]
     for name in ("checkpoints", "lineage"):  # what is too large to be brought home
         shutil.rmtree(home / "one" / name)
-    result = CliRunner().invoke(cli.main, [*command, "--report-only", "--task", "Walker-v0"])
+    result = CliRunner().invoke(cli.main, [*command, "--report-only", "--tasks", "Walker-v0"])
     assert result.exit_code == 0, result.output
     seen = read_checked(read_run(home / "one"), home / "best", "one")
     assert seen.repeats.shape == (2, 2)

@@ -247,9 +247,9 @@ class ReproduceOptions:
     study: Annotated[str, Argument("FILE.yaml|NAME|all", shell_complete=complete_names)]
     scale: Annotated[str, Option("How much to compute.", metavar="smoke|quick|paper|full")] = "quick"
     only: Annotated[tuple[str, ...], Option("Run only this experiment; may be repeated.", metavar="EXPERIMENT")] = ()
-    task: Annotated[
-        tuple[str, ...], Option("Run only experiments on this task, a row of published scores.", metavar="TASK")
-    ] = ()
+    tasks: Annotated[
+        str | None, Option("Run only experiments on these rows of published scores.", metavar="TASK,TASK,...")
+    ] = None
     engine: Annotated[
         Literal["evogym", "points"] | None,
         Option("The robots' engine; by default that of the study's files. For EvoGym's tasks."),

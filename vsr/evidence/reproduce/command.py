@@ -184,13 +184,14 @@ def plan(files: Sequence[StudyFile], options: ReproduceOptions, folder: Path) ->
     rows = {member.row for file in files for member in file.study.experiments.values() if member.row is not None}
     if unknown := [name for name in options.only if name not in known]:
         raise UserError(f"--only {unknown[0]}: there is no such experiment{suggest(unknown[0], known)}")
-    if unknown := [name for name in options.task if name not in rows]:
-        raise UserError(f"--task {unknown[0]}: there is no such row of published scores{suggest(unknown[0], rows)}")
+    tasks = [name.strip() for name in (options.tasks or "").split(",") if name.strip()]
+    if unknown := [name for name in tasks if name not in rows]:
+        raise UserError(f"--tasks {unknown[0]}: there is no such row of published scores{suggest(unknown[0], rows)}")
     jobs = []
     for file in files:
         scale = file.scale(options.scale)
         members = file.study.experiments
-        of_tasks = tuple(name for name, member in members.items() if member.row in options.task)
+        of_tasks = tuple(name for name, member in members.items() if member.row in tasks)
         requested = (*options.only, *of_tasks) or scale.experiments or tuple(members)
         for name in (name for name in dict.fromkeys(requested) if name in members):
             try:
