@@ -145,7 +145,7 @@ def test_tasks_and_engines_are_chosen():
     """Every method of a task, with control steps as they are; tasks that another engine cannot have are left out."""
     (file,) = find_studies("evogym")
     there = dataclasses.replace(file, engine="points")
-    chosen = ReproduceOptions("evogym", scale="full", task=("Walker-v0", "CaveCrawler-v0"), engine="points")
+    chosen = ReproduceOptions("evogym", scale="full", tasks="Walker-v0, CaveCrawler-v0", engine="points")
     assert [job.name for job in plan([there], chosen, Path("runs"))] == ["Walker-v0", "Walker-v0-policy"]
     home, abroad = file.experiment("Walker-v0"), there.experiment("Walker-v0")
     assert abroad.robot.body.engine == "points"
@@ -156,7 +156,7 @@ def test_tasks_and_engines_are_chosen():
     ]  # in a control step
     np.testing.assert_allclose(*cycles)
     with pytest.raises(UserError, match="no such row"):
-        plan([file], ReproduceOptions("evogym", scale="full", task=("Walker",)), Path("runs"))
+        plan([file], ReproduceOptions("evogym", scale="full", tasks="Walker"), Path("runs"))
 
 
 def test_a_study_without_runs_and_report_is_refused():
