@@ -188,6 +188,8 @@ class Problem:
     """steps of an episode"""
     prepare: Callable[[Any], Any] = lambda place: place
     """from a place, any pytree that makes an environment what it is, to its world, once for many steps"""
+    scan: Callable[[Any], Callable[..., Any]] = lambda world: jax.lax.scan
+    """how steps in a world run one after the other"""
     cells: int = 1
     """that are simulated in one environment; a processor core takes fewer environments of many cells at once"""
 
@@ -427,7 +429,7 @@ class Training:
 
         state, observation = problem.reset(world, jax.random.PRNGKey(0))
         first = state, observation, jnp.zeros((), numbers.dtype), jnp.zeros((), bool)
-        return jax.lax.scan(act, first, length=problem.limit)[0][2]
+        return problem.scan(world)(act, first, length=problem.limit)[0][2]
 
     def update(self, learners: Learner, places: Any, masks: Array) -> Learner:
         """Learners after one update; places: of all environments, (learners, environments, ...)."""
@@ -501,7 +503,7 @@ class Training:
             )
             return (*following, jnp.where(over, 0, sum)), kept
 
-        return jax.lax.scan(act, (state, observation, sum), jax.random.split(key, settings.horizon))
+        return problem.scan(world)(act, (state, observation, sum), jax.random.split(key, settings.horizon))
 
     def _learn(self, learner: Learner, collected: Collected, mask: Array, key: Array) -> Learner:
         """One learner after it has learned from its steps, (environments, horizon, ...)."""
