@@ -215,6 +215,14 @@ class Networks(NamedTuple):
     """of actions, (outputs,)"""
 
 
+class Pair(NamedTuple):
+    """Both networks side by side, so that a GPU has half as much to launch."""
+
+    layers: tuple[Array, ...]
+    """the actor's and the critic's, whose outputs are filled up by zeros, which stay so: (2, inputs + 1, outputs)"""
+    log_deviation: Array
+
+
 class Learner(NamedTuple):
     """One policy in training; with a leading axis (learners,), many."""
 
@@ -265,6 +273,32 @@ def forward(layers: tuple[Array, ...], values: Array) -> Array:
     return values
 
 
+def paired(networks: Networks) -> Pair:
+    def both(actor: Array, critic: Array) -> Array:
+        return jnp.stack([actor, jnp.pad(critic, ((0, 0), (0, actor.shape[1] - critic.shape[1])))])
+
+    return Pair(tuple(map(both, networks.actor, networks.critic)), networks.log_deviation)
+
+
+def unpaired(pair: Pair) -> Networks:
+    """What `paired` did, undone."""
+    *hidden, last = (layer[1] for layer in pair.layers)
+    return Networks(tuple(layer[0] for layer in pair.layers), (*hidden, last[:, :1]), pair.log_deviation)
+
+
+def forward_both(layers: tuple[Array, ...], values: Array) -> Array:
+    """What both networks give, (2, steps, outputs); values: (steps, inputs)."""
+    values = jnp.einsum("si,nio->nso", with_one(values), layers[0])
+    for weights in layers[1:]:
+        values = jnp.einsum("nsi,nio->nso", with_one(jnp.tanh(values)), weights)
+    return values
+
+
+def with_one(values: Array) -> Array:
+    """Beside each row of values a 1, for the last row of weights."""
+    return jnp.concatenate([values, jnp.ones_like(values[..., :1])], -1)
+
+
 def log_probability(mean: Array, log_deviation: Array, action: Array, mask: Array) -> Array:
     """Of actions, (...,); mask: 1 for outputs that do something."""
     scaled = (action - mean) * jnp.exp(-log_deviation)
@@ -294,7 +328,8 @@ def advantages_of(
         later = error + discount * trace * (1 - over) * later
         return later, later
 
-    return jax.lax.scan(back, jnp.zeros_like(errors[0]), (errors, over), reverse=True)[1]
+    # Several turns at once: on a GPU each would be a launch or more.
+    return jax.lax.scan(back, jnp.zeros_like(errors[0]), (errors, over), reverse=True, unroll=16)[1]
 
 
 def with_batch(moments: Moments, values: Array, axes: tuple[int, ...]) -> Moments:
@@ -320,14 +355,14 @@ class Minibatch(NamedTuple):
     """of values"""
 
 
-def loss_of(settings: PPO, networks: Networks, part: Minibatch, mask: Array) -> Array:
+def loss_of(settings: PPO, networks: Pair, part: Minibatch, mask: Array) -> Array:
     """The clipped objective with its value and entropy terms, ()."""
     inputs, action, old, advantage, target = part
     advantage = (advantage - advantage.mean()) / (advantage.std() + SMALL)
-    mean = forward(networks.actor, inputs)
+    mean, values = forward_both(networks.layers, inputs)
     ratio = jnp.exp(log_probability(mean, networks.log_deviation, action, mask) - old)
     gain = jnp.minimum(ratio * advantage, jnp.clip(ratio, 1 - settings.clip, 1 + settings.clip) * advantage)
-    error = forward(networks.critic, inputs)[..., 0] - target
+    error = values[..., 0] - target
     random = entropy(networks.log_deviation, mask)
     return -gain.mean() + settings.value_weight * (error**2).mean() - settings.entropy_weight * random
 
@@ -528,7 +563,7 @@ class Training:
         rate = settings.rate * (jnp.maximum(1 - learner.updates / self.total, 0) if settings.anneal else 1.0)
         optimizer = self.optimizer()
 
-        def improve(now: tuple[Networks, Any], part: Minibatch) -> tuple[tuple[Networks, Any], None]:
+        def improve(now: tuple[Pair, Any], part: Minibatch) -> tuple[tuple[Pair, Any], None]:
             networks, adam = now
             slope = jax.grad(lambda own: loss_of(settings, own, part, mask))(networks)
             if settings.fixed_deviation:
@@ -536,18 +571,26 @@ class Training:
             change, adam = optimizer.update(slope, adam)
             return (jax.tree.map(lambda own, by: own - rate * by, networks, change), adam), None
 
-        def epoch(now: tuple[Networks, Any], key: Array) -> tuple[tuple[Networks, Any], None]:
-            order = jax.random.permutation(key, settings.steps).reshape(settings.minibatches, -1)
-            return jax.lax.scan(
-                lambda now, places: improve(now, jax.tree.map(lambda leaf: leaf[places], steps)), now, order
-            )
+        def order(key: Array) -> Array:
+            return jax.random.permutation(key, settings.steps).reshape(settings.minibatches, -1)
 
-        (networks, adam), _ = jax.lax.scan(
-            epoch, (learner.networks, learner.adam), jax.random.split(key, settings.epochs)
+        orders = jax.vmap(order)(jax.random.split(key, settings.epochs))
+        after, _ = jax.lax.scan(
+            lambda now, places: improve(now, jax.tree.map(lambda leaf: leaf[places], steps)),
+            _everywhere(paired, Networks, (learner.networks, learner.adam)),
+            orders.reshape(settings.epochs * settings.minibatches, -1),
         )
+        networks, adam = _everywhere(unpaired, Pair, after)
         if settings.normalize:
             seen = with_batch(seen, collected.observation, (0, 1))
         return learner._replace(networks=networks, adam=adam, seen=seen, returned=returned, updates=learner.updates + 1)
+
+
+def _everywhere(change: Callable[[Any], Any], kind: type, tree: Any) -> Any:
+    """A tree with its parts of one kind changed."""
+    return jax.tree.map(
+        lambda part: change(part) if isinstance(part, kind) else part, tree, is_leaf=lambda part: isinstance(part, kind)
+    )
 
 
 def _joined(tree: Any) -> Any:

@@ -141,11 +141,17 @@ class _Program:
         if name in SAME or (name == "select_n" and len(set(map(_key, given[1:]))) == 1):
             return given[-1:]
         outs = [var.aval for var in equation.outvars]
-        if name == "convert_element_type" and not isinstance(given[0], Literal) and self.aval(given[0]).dtype == outs[0].dtype:
+        if (
+            name == "convert_element_type"
+            and not isinstance(given[0], Literal)
+            and self.aval(given[0]).dtype == outs[0].dtype
+        ):
             return given
         key = name, tuple(map(_key, given)), tuple((part, repr(value)) for part, value in sorted(params.items()))
         if key not in self._known:
-            same_order = name in VIEWS or (name == "broadcast_in_dim" and self.size(given[0]) == math.prod(outs[0].shape))
+            same_order = name in VIEWS or (
+                name == "broadcast_in_dim" and self.size(given[0]) == math.prod(outs[0].shape)
+            )
             if same_order and not isinstance(given[0], Literal):
                 self._known[key] = (self.new(outs[0], given[0]),)
             else:
@@ -171,7 +177,8 @@ class _Program:
                 numbers, mode = params["dimension_numbers"], params["mode"]
                 filled = mode == jax.lax.GatherScatterMode.FILL_OR_DROP
                 return not numbers.operand_batching_dims and (
-                    not filled or (params["fill_value"] is None and self.aval(operation.outputs[0]).dtype == jnp.float32)
+                    not filled
+                    or (params["fill_value"] is None and self.aval(operation.outputs[0]).dtype == jnp.float32)
                 )
         return operation.name in ENTRYWISE or operation.name in _MOVES or operation.name in REDUCTIONS
 
@@ -282,7 +289,9 @@ class _Loop:
         large = {operation.outputs: not program.is_small(operation) for operation in inside}
 
         def level(atoms: Sequence[Any]) -> int:
-            return max((earliest.get(program.memory[atom], 0) for atom in atoms if not isinstance(atom, Literal)), default=0)
+            return max(
+                (earliest.get(program.memory[atom], 0) for atom in atoms if not isinstance(atom, Literal)), default=0
+            )
 
         turns = {operation.outputs: level(operation.inputs) for operation in ()}
         for operation in inside:
@@ -400,7 +409,8 @@ class _Kernel:
                 lanes.write(after[place], value, program.size(atom), None if place < len(results) else turn)
 
         scratch = [
-            jax.ShapeDtypeStruct((max(WARP, size),), dtype) for size, dtype in zip(plan.sizes, (jnp.float32, jnp.int32), strict=True)
+            jax.ShapeDtypeStruct((max(WARP, size),), dtype)
+            for size, dtype in zip(plan.sizes, (jnp.float32, jnp.int32), strict=True)
         ]
         found = kernel_call(
             run,
@@ -520,7 +530,9 @@ class _Lanes:
         is_float = value.dtype == jnp.float32
         table, place = self.scratch[0 if is_float else 1], self.places[memory]
         if memory not in self.written:
-            store(table.at[self.entries(self.program.size(atom)) + place], value if is_float else value.astype(jnp.int32))
+            store(
+                table.at[self.entries(self.program.size(atom)) + place], value if is_float else value.astype(jnp.int32)
+            )
             self.written.add(memory)
         return load(table.at[entry + place]).astype(value.dtype)
 
@@ -595,7 +607,9 @@ class _Lanes:
             offset = _sum(one * steps[axis] for one, axis in zip(within, axes, strict=True))
             found, entry = None, self.entries(size)
             for place in range(size):
-                start = int(sum(int(one) * steps[axis] for one, axis in zip(np.unravel_index(place, outer), kept, strict=True)))
+                start = int(
+                    sum(int(one) * steps[axis] for one, axis in zip(np.unravel_index(place, outer), kept, strict=True))
+                )
                 one = self.all_together(of_all, self.at(atom, offset + start), count)
                 found = one if found is None else jnp.where(entry == place, one, found)
             assert found is not None
