@@ -9,7 +9,18 @@ from pydantic import ValidationError
 from vsr.controllers.policy import join_policy
 from vsr.experiments import ppo
 from vsr.experiments.encodings.networks import first_layers
-from vsr.experiments.ppo import PPO, Minibatch, Moments, Networks, Problem, Step, Training, advantages_of, loss_of, paired
+from vsr.experiments.ppo import (
+    PPO,
+    Minibatch,
+    Moments,
+    Networks,
+    Problem,
+    Step,
+    Training,
+    advantages_of,
+    loss_of,
+    paired,
+)
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 

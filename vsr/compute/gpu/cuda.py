@@ -89,8 +89,8 @@ struct Least {
 };
 struct Any { __device__ bool operator()(bool a, bool b) const { return a | b; } };
 struct All { __device__ bool operator()(bool a, bool b) const { return a & b; } };
-__device__ __forceinline__ int kernel_rem(int a, int b) { return a % b; }
-__device__ __forceinline__ int kernel_div(int a, int b) { return a / b; }
+template <typename T> __device__ __forceinline__ T kernel_rem(T a, T b) { return a % b; }
+template <typename T> __device__ __forceinline__ T kernel_div(T a, T b) { return a / b; }
 template <typename F, typename T> __device__ __forceinline__ T over_lanes(F combine, T value) {
   for (int apart = 16; apart; apart /= 2) value = combine(value, (T)__shfl_xor_sync(0xffffffffu, value, apart));
   if (LANES == 32) return value;
@@ -539,10 +539,14 @@ def _expression(equation: Any) -> Callable[..., str]:
     if name in _FUNCTIONS:
         return lambda *values: f"{_FUNCTIONS[name]}({', '.join(values)})"
     if name in _OF_KIND:
-        return lambda *values: f"{_OF_KIND[name][0 if is_float else 1]}({', '.join(values)})"
+        kind = "" if is_float else f"({out})"  # numbers of the text are signed
+        return lambda *values: (
+            f"{_OF_KIND[name][0 if is_float else 1]}({', '.join(f'{kind}{value}' for value in values)})"
+        )
     if name == "clamp":
         least, most = (_OF_KIND[kind][0 if is_float else 1] for kind in ("max", "min"))
-        return lambda low, value, high: f"{most}({least}({value}, {low}), {high})"
+        kind = "" if is_float else f"({out})"
+        return lambda low, value, high: f"{most}({least}({kind}{value}, {kind}{low}), {kind}{high})"
     if name == "select_n" and len(equation.invars) == 3:
         return lambda which, no, yes: f"{which} ? {yes} : {no}"
     if name == "integer_pow":

@@ -251,10 +251,7 @@ def _batched(
     def merged(value: Array, axis: int | None, by: int) -> tuple[Array, int]:
         if axis is None and by == 0:
             return value, 0
-        if axis is None:
-            value = jnp.broadcast_to(value, (size, *value.shape))
-        else:
-            value = jnp.moveaxis(value, axis, 0)
+        value = jnp.broadcast_to(value, (size, *value.shape)) if axis is None else jnp.moveaxis(value, axis, 0)
         return (value.reshape(-1, *value.shape[2:]), by) if by else (value, one)
 
     values, flags = zip(*(merged(*given) for given in zip(inputs, axes, shared, strict=True)), strict=True)

@@ -426,7 +426,7 @@ class _Kernel:
         return shaped + found[len(results) :]
 
     def exchanged(self, anywhere: set[int]) -> _Plan:
-        """Where in scratch memory values go of which lanes read entries of others; anywhere: those that any may read."""
+        """Where values go in scratch memory of which lanes read any entries; anywhere: those that need not go there."""
         program, uses = self.program, {}
         for turn, operation in enumerate(self.operations):
             for atom in _moved(program, operation):
