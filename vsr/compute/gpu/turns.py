@@ -31,6 +31,8 @@ from vsr.compute.loops import ready
 Carry = TypeVar("Carry")
 MOST_ENTRIES = 8192
 """Of an array that a warp may hold."""
+RESIDENT = 16
+"""Worlds that a multiprocessor holds at once, which leaves 128 registers to a lane."""
 FEW = 8
 """Results up to this number, each of more numbers than this, are made one after the other by all lanes together."""
 CALLS = {"jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call"}
@@ -419,6 +421,7 @@ class _Kernel:
             results=shapes,
             scratch=scratch,
             aliases=aliases,
+            resident=RESIDENT,
             name="turn",
             interpret=self.loop.interpret,
         )(*inputs)
