@@ -64,15 +64,15 @@ def scan(
     interpret: for machines without a GPU.
     """
     start = jax.tree.map(jnp.asarray, start)
-    length = jax.tree.leaves(given)[0].shape[0] if length is None else length
+    turns: int = jax.tree.leaves(given)[0].shape[0] if length is None else length
     one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), given)
     closed, (_, found) = jax.make_jaxpr(turn, return_shape=True)(start, one)
     (carried, structure), (found, kind) = jax.tree.flatten(start), jax.tree.flatten(found)
     loop = _Loop(_Program(closed), len(carried), jax.tree.leaves(given), interpret)
-    rows = [jnp.zeros(length * math.prod(leaf.shape), leaf.dtype) for leaf in found]
+    rows = [jnp.zeros(turns * math.prod(leaf.shape), leaf.dtype) for leaf in found]
     step, first = ready(loop.turn, (jnp.int32(0), carried, rows))
-    _, carried, rows = jax.lax.while_loop(lambda now: now[0] < length, step, first)
-    rows = [one.reshape(length, *leaf.shape) for one, leaf in zip(rows, found, strict=True)]
+    _, carried, rows = jax.lax.while_loop(lambda now: now[0] < turns, step, first)
+    rows = [one.reshape(turns, *leaf.shape) for one, leaf in zip(rows, found, strict=True)]
     return structure.unflatten(carried), kind.unflatten(rows)
 
 
@@ -295,7 +295,7 @@ class _Loop:
                 (earliest.get(program.memory[atom], 0) for atom in atoms if not isinstance(atom, Literal)), default=0
             )
 
-        turns = {operation.outputs: level(operation.inputs) for operation in ()}
+        turns: dict[tuple[int, ...], int] = {}
         for operation in inside:
             turns[operation.outputs] = level(operation.inputs)
             for output in operation.outputs:
@@ -510,7 +510,7 @@ class _Lanes:
     def value(self, atom: Any) -> Array:
         """In lanes, or one number."""
         if isinstance(atom, Literal):
-            return jnp.asarray(atom.val, atom.aval.dtype)
+            return jnp.asarray(atom.val, self.program.aval(atom).dtype)
         memory = self.program.memory[atom]
         if memory not in self.values:
             size = self.program.size(memory)
