@@ -9,7 +9,18 @@ from pydantic import ValidationError
 from vsr.controllers.policy import join_policy
 from vsr.experiments import ppo
 from vsr.experiments.encodings.networks import first_layers
-from vsr.experiments.ppo import PPO, Minibatch, Moments, Networks, Problem, Step, Training, advantages_of, loss_of
+from vsr.experiments.ppo import (
+    PPO,
+    Minibatch,
+    Moments,
+    Networks,
+    Problem,
+    Step,
+    Training,
+    advantages_of,
+    loss_of,
+    paired,
+)
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
@@ -55,7 +66,7 @@ def test_the_loss_equals_plain_numpy():
     wanted = -np.mean(total) + 0.7 * error - 0.03 * random_part
     networks = Networks(tuple(map(jnp.asarray, actor)), tuple(map(jnp.asarray, critic)), jnp.asarray(spread))
     part = Minibatch(*map(jnp.asarray, (inputs, action, old, advantage, target)))
-    assert float(loss_of(settings, networks, part, jnp.asarray(mask))) == pytest.approx(wanted, rel=1e-4)
+    assert float(loss_of(settings, paired(networks), part, jnp.asarray(mask))) == pytest.approx(wanted, rel=1e-4)
 
 
 def test_running_moments_are_those_of_all_values():

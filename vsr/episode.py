@@ -311,7 +311,8 @@ def _roll(scenario: Scenario, controller: Controller, start: EpisodeState, keep_
         return following, ((_seen(scenario, following.state.world), now.action) if keep_frames else None)
 
     turn, now = ready(rematerialize(schedule, interval), now)
-    now, frames = jax.lax.scan(lambda now, _: turn(now), now, length=schedule.calls)
+    scan = engine_of(scenario.model).kernel.scan(scenario.model, schedule.implementation)
+    now, frames = scan(lambda now, _: turn(now), now, length=schedule.calls)
     return finish(scenario, start, now.state, None if is_policy(controller) else now.action), frames
 
 

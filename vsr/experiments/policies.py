@@ -19,6 +19,7 @@ from vsr.episode import EpisodeState, Scenario, begin, read, scenario_of, step
 from vsr.experiments.encodings.networks import PolicyWeights
 from vsr.experiments.perturbation import Perturbation, reset_perturbed
 from vsr.experiments.ppo import PPO, Problem, Step, Training, trained
+from vsr.physics.engine import engine_of
 from vsr.world.build import build_systems
 from vsr.world.state import prepared
 
@@ -89,6 +90,7 @@ def problem_of(experiment: Any) -> Problem:
         inputs=policy.input_count(robot.body),
         outputs=robot.body.possible.size,
         limit=schedule.calls,
+        scan=lambda world: engine_of(world.scenario.model).kernel.scan(world.scenario.model, schedule.implementation),
         cells=robot.body.possible.size,
     )
 

@@ -188,6 +188,8 @@ class Problem:
     """steps of an episode"""
     prepare: Callable[[Any], Any] = lambda place: place
     """from a place, any pytree that makes an environment what it is, to its world, once for many steps"""
+    scan: Callable[[Any], Callable[..., Any]] = lambda world: jax.lax.scan
+    """how steps in a world run one after the other"""
     cells: int = 1
     """that are simulated in one environment; a processor core takes fewer environments of many cells at once"""
 
@@ -211,6 +213,14 @@ class Networks(NamedTuple):
     critic: tuple[Array, ...]
     log_deviation: Array
     """of actions, (outputs,)"""
+
+
+class Pair(NamedTuple):
+    """Both networks side by side, so that a GPU has half as much to launch."""
+
+    layers: tuple[Array, ...]
+    """the actor's and the critic's, whose outputs are filled up by zeros, which stay so: (2, inputs + 1, outputs)"""
+    log_deviation: Array
 
 
 class Learner(NamedTuple):
@@ -263,6 +273,32 @@ def forward(layers: tuple[Array, ...], values: Array) -> Array:
     return values
 
 
+def paired(networks: Networks) -> Pair:
+    def both(actor: Array, critic: Array) -> Array:
+        return jnp.stack([actor, jnp.pad(critic, ((0, 0), (0, actor.shape[1] - critic.shape[1])))])
+
+    return Pair(tuple(map(both, networks.actor, networks.critic)), networks.log_deviation)
+
+
+def unpaired(pair: Pair) -> Networks:
+    """What `paired` did, undone."""
+    *hidden, last = (layer[1] for layer in pair.layers)
+    return Networks(tuple(layer[0] for layer in pair.layers), (*hidden, last[:, :1]), pair.log_deviation)
+
+
+def forward_both(layers: tuple[Array, ...], values: Array) -> Array:
+    """What both networks give, (2, steps, outputs); values: (steps, inputs)."""
+    values = jnp.einsum("si,nio->nso", with_one(values), layers[0])
+    for weights in layers[1:]:
+        values = jnp.einsum("nsi,nio->nso", with_one(jnp.tanh(values)), weights)
+    return values
+
+
+def with_one(values: Array) -> Array:
+    """Beside each row of values a 1, for the last row of weights."""
+    return jnp.concatenate([values, jnp.ones_like(values[..., :1])], -1)
+
+
 def log_probability(mean: Array, log_deviation: Array, action: Array, mask: Array) -> Array:
     """Of actions, (...,); mask: 1 for outputs that do something."""
     scaled = (action - mean) * jnp.exp(-log_deviation)
@@ -292,7 +328,8 @@ def advantages_of(
         later = error + discount * trace * (1 - over) * later
         return later, later
 
-    return jax.lax.scan(back, jnp.zeros_like(errors[0]), (errors, over), reverse=True)[1]
+    # Several turns at once: on a GPU each would be a launch or more.
+    return jax.lax.scan(back, jnp.zeros_like(errors[0]), (errors, over), reverse=True, unroll=16)[1]
 
 
 def with_batch(moments: Moments, values: Array, axes: tuple[int, ...]) -> Moments:
@@ -318,14 +355,14 @@ class Minibatch(NamedTuple):
     """of values"""
 
 
-def loss_of(settings: PPO, networks: Networks, part: Minibatch, mask: Array) -> Array:
+def loss_of(settings: PPO, networks: Pair, part: Minibatch, mask: Array) -> Array:
     """The clipped objective with its value and entropy terms, ()."""
     inputs, action, old, advantage, target = part
     advantage = (advantage - advantage.mean()) / (advantage.std() + SMALL)
-    mean = forward(networks.actor, inputs)
+    mean, values = forward_both(networks.layers, inputs)
     ratio = jnp.exp(log_probability(mean, networks.log_deviation, action, mask) - old)
     gain = jnp.minimum(ratio * advantage, jnp.clip(ratio, 1 - settings.clip, 1 + settings.clip) * advantage)
-    error = forward(networks.critic, inputs)[..., 0] - target
+    error = values[..., 0] - target
     random = entropy(networks.log_deviation, mask)
     return -gain.mean() + settings.value_weight * (error**2).mean() - settings.entropy_weight * random
 
@@ -427,7 +464,7 @@ class Training:
 
         state, observation = problem.reset(world, jax.random.PRNGKey(0))
         first = state, observation, jnp.zeros((), numbers.dtype), jnp.zeros((), bool)
-        return jax.lax.scan(act, first, length=problem.limit)[0][2]
+        return problem.scan(world)(act, first, length=problem.limit)[0][2]
 
     def update(self, learners: Learner, places: Any, masks: Array) -> Learner:
         """Learners after one update; places: of all environments, (learners, environments, ...)."""
@@ -501,7 +538,7 @@ class Training:
             )
             return (*following, jnp.where(over, 0, sum)), kept
 
-        return jax.lax.scan(act, (state, observation, sum), jax.random.split(key, settings.horizon))
+        return problem.scan(world)(act, (state, observation, sum), jax.random.split(key, settings.horizon))
 
     def _learn(self, learner: Learner, collected: Collected, mask: Array, key: Array) -> Learner:
         """One learner after it has learned from its steps, (environments, horizon, ...)."""
@@ -526,7 +563,7 @@ class Training:
         rate = settings.rate * (jnp.maximum(1 - learner.updates / self.total, 0) if settings.anneal else 1.0)
         optimizer = self.optimizer()
 
-        def improve(now: tuple[Networks, Any], part: Minibatch) -> tuple[tuple[Networks, Any], None]:
+        def improve(now: tuple[Pair, Any], part: Minibatch) -> tuple[tuple[Pair, Any], None]:
             networks, adam = now
             slope = jax.grad(lambda own: loss_of(settings, own, part, mask))(networks)
             if settings.fixed_deviation:
@@ -534,18 +571,26 @@ class Training:
             change, adam = optimizer.update(slope, adam)
             return (jax.tree.map(lambda own, by: own - rate * by, networks, change), adam), None
 
-        def epoch(now: tuple[Networks, Any], key: Array) -> tuple[tuple[Networks, Any], None]:
-            order = jax.random.permutation(key, settings.steps).reshape(settings.minibatches, -1)
-            return jax.lax.scan(
-                lambda now, places: improve(now, jax.tree.map(lambda leaf: leaf[places], steps)), now, order
-            )
+        def order(key: Array) -> Array:
+            return jax.random.permutation(key, settings.steps).reshape(settings.minibatches, -1)
 
-        (networks, adam), _ = jax.lax.scan(
-            epoch, (learner.networks, learner.adam), jax.random.split(key, settings.epochs)
+        orders = jax.vmap(order)(jax.random.split(key, settings.epochs))
+        after, _ = jax.lax.scan(
+            lambda now, places: improve(now, jax.tree.map(lambda leaf: leaf[places], steps)),
+            _everywhere(paired, Networks, (learner.networks, learner.adam)),
+            orders.reshape(settings.epochs * settings.minibatches, -1),
         )
+        networks, adam = _everywhere(unpaired, Pair, after)
         if settings.normalize:
             seen = with_batch(seen, collected.observation, (0, 1))
         return learner._replace(networks=networks, adam=adam, seen=seen, returned=returned, updates=learner.updates + 1)
+
+
+def _everywhere(change: Callable[[Any], Any], kind: type, tree: Any) -> Any:
+    """A tree with its parts of one kind changed."""
+    return jax.tree.map(
+        lambda part: change(part) if isinstance(part, kind) else part, tree, is_leaf=lambda part: isinstance(part, kind)
+    )
 
 
 def _joined(tree: Any) -> Any:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -333,6 +334,10 @@ class KernelLayout:
     def takes_many_controls(self, implementation: Implementation, dtype: jnp.dtype) -> bool:
         """Whether one kernel takes the controls of many intervals at once."""
         return False
+
+    def scan(self, model: Any, implementation: Implementation) -> Callable[..., Any]:
+        """How a loop of control steps runs: jax.lax.scan, or one for a single world that does the same."""
+        return jax.lax.scan
 
     def carriers(self, model: Any, state: Any) -> Carriers | None:
         """Of the vertices of a packed state, for other kernels; None if its kernel has them otherwise."""

@@ -19,7 +19,7 @@ from vsr.compute.gpu.language import WARP, Kernel, Table, size_of
 
 SHARED_BYTES = 48 * 1024
 """Memory on chip that a program may ask for; scratch that needs more is in the device's."""
-_TYPES = {"float32": "float", "int32": "int", "uint32": "unsigned", "bool": "bool"}
+TYPES = {"float32": "float", "int32": "int", "uint32": "unsigned", "bool": "bool"}
 _OPERATORS = {
     "add": "+",
     "add_any": "+",
@@ -46,6 +46,7 @@ _FUNCTIONS = {
     "tanh": "tanhf",
     "atan2": "atan2f",
     "exp": "expf",
+    "expm1": "expm1f",
     "log": "logf",
     "floor": "floorf",
     "ceil": "ceilf",
@@ -63,6 +64,10 @@ _OF_KIND = {
     "div": ("__fdividef", "kernel_div"),
 }
 """Functions of floats, and of integers."""
+ENTRYWISE = {*_OPERATORS, *_FUNCTIONS, *_OF_KIND, "clamp", "select_n", "integer_pow", "shift_right_logical"} | {
+    *("neg", "square", "sign", "not", "convert_element_type")
+}
+"""Operations whose results have entries made of the same entries of their operands."""
 _SAME = {"copy", "copy_p", "stop_gradient", "reshard"}
 _REDUCTIONS = {
     "reduce_sum": ("Sum", "0"),
@@ -84,8 +89,8 @@ struct Least {
 };
 struct Any { __device__ bool operator()(bool a, bool b) const { return a | b; } };
 struct All { __device__ bool operator()(bool a, bool b) const { return a & b; } };
-__device__ __forceinline__ int kernel_rem(int a, int b) { return a % b; }
-__device__ __forceinline__ int kernel_div(int a, int b) { return a / b; }
+template <typename T> __device__ __forceinline__ T kernel_rem(T a, T b) { return a % b; }
+template <typename T> __device__ __forceinline__ T kernel_div(T a, T b) { return a / b; }
 template <typename F, typename T> __device__ __forceinline__ T over_lanes(F combine, T value) {
   for (int apart = 16; apart; apart /= 2) value = combine(value, (T)__shfl_xor_sync(0xffffffffu, value, apart));
   if (LANES == 32) return value;
@@ -116,29 +121,30 @@ def fits_on_chip(kernel: Kernel) -> bool:
     return sum(size_of(table) * table.dtype.itemsize for table in kernel.scratch) <= SHARED_BYTES
 
 
-def cuda_text(kernel: Kernel, programs: int, many: Sequence[bool], resident: int | None = None) -> str:
+def cuda_text(kernel: Kernel, programs: int, shared: Sequence[int], resident: int | None = None) -> str:
     """The function `program` of pointers to inputs, to results and, unless on chip, to scratch.
 
-    many: which of the inputs differ between worlds; all results do. resident: programs that a
-    multiprocessor shall hold at once.
+    shared: by how many worlds in a row an entry of each input is, 0 if by all; each has its own results. resident:
+    programs that a multiprocessor shall hold at once.
     """
     writer = _Writer(kernel)
     on_chip = fits_on_chip(kernel)
     last = kernel.inputs + kernel.results
     aliased = {number for number, _ in kernel.aliases}
-    shares = [*many, *[True] * kernel.results]
+    shares = [*shared, *[1] * kernel.results]
     pointers = []
     writer.line(f"const size_t world = blockIdx.x / {programs}u;")
     writer.line(f"const int number = blockIdx.x - (unsigned)world * {programs}u;")
     for table in kernel.tables:
-        kind, number = _TYPES[table.dtype.name], table.number
+        kind, number = TYPES[table.dtype.name], table.number
         if number >= last and on_chip:
             writer.line(f"__shared__ __align__(16) {kind} m{number}[{size_of(table)}];")
             continue
         only_read = number < kernel.inputs and number not in aliased
         kind = f"const {kind} *__restrict__" if only_read else f"{kind} *"
         pointers.append(f"{kind} p{number}")
-        where = "(size_t)blockIdx.x" if number >= last else "world" if shares[number] else ""
+        by = 0 if number >= last else shares[number]
+        where = "(size_t)blockIdx.x" if number >= last else f"(world / {by}u)" if by > 1 else "world" if by else ""
         writer.line(f"{kind} m{number} = p{number}{f' + {where} * {size_of(table)}' if where else ''};")
     writer.jaxpr(kernel.program.jaxpr, kernel.program.consts, [])
     bounds = f"{kernel.lanes}, {resident}" if resident else str(kernel.lanes)
@@ -180,7 +186,7 @@ class _Writer:
 
     def declare(self, aval: Any, texts: Sequence[str] | None = None) -> Names:
         """New values, of the expressions given or without a value yet."""
-        kind, names = _TYPES[np.dtype(aval.dtype).name], np.empty(self.shape(aval), object)
+        kind, names = TYPES[np.dtype(aval.dtype).name], np.empty(self.shape(aval), object)
         for place in range(names.size):
             names.flat[place] = self.fresh()
             self.line(
@@ -300,7 +306,7 @@ class _Writer:
     def reduced(self, equation: Any, value: Names) -> Names:
         operation, nothing = _REDUCTIONS[equation.primitive.name]
         given, out = equation.invars[0].aval, equation.outvars[0].aval
-        kind, fixed = _TYPES[np.dtype(out.dtype).name], len(self.fixed(given))
+        kind, fixed = TYPES[np.dtype(out.dtype).name], len(self.fixed(given))
         over_lanes = self.has_lanes(given) and fixed in equation.params["axes"]
         if over_lanes and self.in_warp:
             raise NotImplementedError(f"lanes cannot wait for each other where a warp is alone: {equation}")
@@ -404,7 +410,7 @@ class _Writer:
         """Integers that the compiler knows nothing of, so that what comes of them is not computed before a loop."""
         found = []
         for var, value in zip(equation.outvars, values, strict=True):
-            if _TYPES[np.dtype(var.aval.dtype).name] == "int":
+            if TYPES[np.dtype(var.aval.dtype).name] == "int":
                 names = self.carried([var], [value])
                 for name in names[0].flat:
                     self.line(f'asm volatile("" : "+r"({name}));')
@@ -526,17 +532,21 @@ def _overlap(one: Part, other: Part) -> bool:
 
 def _expression(equation: Any) -> Callable[..., str]:
     """How an entry of the result is written, from entries of the operands."""
-    name, out = equation.primitive.name, _TYPES[np.dtype(equation.outvars[0].aval.dtype).name]
+    name, out = equation.primitive.name, TYPES[np.dtype(equation.outvars[0].aval.dtype).name]
     is_float = equation.invars and np.dtype(equation.invars[0].aval.dtype).name == "float32"
     if name in _OPERATORS:
         return lambda left, right: f"{left} {_OPERATORS[name]} {right}"
     if name in _FUNCTIONS:
         return lambda *values: f"{_FUNCTIONS[name]}({', '.join(values)})"
     if name in _OF_KIND:
-        return lambda *values: f"{_OF_KIND[name][0 if is_float else 1]}({', '.join(values)})"
+        kind = "" if is_float else f"({out})"  # numbers of the text are signed
+        return lambda *values: (
+            f"{_OF_KIND[name][0 if is_float else 1]}({', '.join(f'{kind}{value}' for value in values)})"
+        )
     if name == "clamp":
         least, most = (_OF_KIND[kind][0 if is_float else 1] for kind in ("max", "min"))
-        return lambda low, value, high: f"{most}({least}({value}, {low}), {high})"
+        kind = "" if is_float else f"({out})"
+        return lambda low, value, high: f"{most}({least}({kind}{value}, {kind}{low}), {kind}{high})"
     if name == "select_n" and len(equation.invars) == 3:
         return lambda which, no, yes: f"{which} ? {yes} : {no}"
     if name == "integer_pow":

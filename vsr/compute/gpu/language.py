@@ -213,13 +213,15 @@ def kernel_call(
         tables = tuple(Table(number, tuple(shape), dtype) for number, (shape, dtype) in enumerate(shapes))
         same = tuple((aliases or {}).items())
         kernel = Kernel(name, function, lanes, tables, len(inputs), len(results), same, resident)
-        single = (False,) * len(inputs)
-        return kernel_p.bind(*inputs, kernel=kernel, programs=programs, worlds=None, many=single, interpret=interpret)
+        by_all = (0,) * len(inputs)
+        return kernel_p.bind(*inputs, kernel=kernel, programs=programs, worlds=None, shared=by_all, interpret=interpret)
 
     return call
 
 
 kernel_p = Primitive("kernel")
+"""worlds: how many there are, None for one without an axis of worlds; shared: by how many of them in a row an entry of
+each input is, 0 for an input without an axis of worlds, the same for all."""
 kernel_p.multiple_results = True
 
 
@@ -240,34 +242,34 @@ def before(worlds: int | None) -> tuple[int, ...]:
 
 
 def _batched(
-    inputs: Sequence[Any], axes: Sequence[Any], *, worlds: int | None, many: tuple[bool, ...], **parameters: Any
+    inputs: Sequence[Any], axes: Sequence[Any], *, worlds: int | None, shared: tuple[int, ...], **parameters: Any
 ) -> tuple[Any, Any]:
-    """All worlds of all batches are one axis; what is the same in all of them is not repeated."""
+    """All worlds of all batches are one axis; what is the same in all of them, or in one batch, is not repeated."""
     size = next(value.shape[axis] for value, axis in zip(inputs, axes, strict=True) if axis is not None)
     one = worlds or 1
 
-    def merged(value: Array, axis: int | None, has_worlds: bool) -> Array:
-        if axis is None and not has_worlds:
-            return value
-        value = value[None] if axis is None else jnp.moveaxis(value, axis, 0)
-        value = value if has_worlds else value[:, None]
-        shape = value.shape[2:]
-        return jnp.broadcast_to(value, (size, one, *shape)).reshape(size * one, *shape)
+    def merged(value: Array, axis: int | None, by: int) -> tuple[Array, int]:
+        if axis is None and by == 0:
+            return value, 0
+        value = jnp.broadcast_to(value, (size, *value.shape)) if axis is None else jnp.moveaxis(value, axis, 0)
+        return (value.reshape(-1, *value.shape[2:]), by) if by else (value, one)
 
-    values = [merged(*given) for given in zip(inputs, axes, many, strict=True)]
-    flags = tuple(axis is not None or own for axis, own in zip(axes, many, strict=True))
-    after = kernel_p.bind(*values, worlds=size * one, many=flags, **parameters)
+    values, flags = zip(*(merged(*given) for given in zip(inputs, axes, shared, strict=True)), strict=True)
+    after = kernel_p.bind(*values, worlds=size * one, shared=flags, **parameters)
     return [value.reshape(size, *before(worlds), *value.shape[1:]) for value in after], [0] * len(after)
 
 
 batching.primitive_batchers[kernel_p] = _batched
 
 
-def _interpreted(*inputs: Any, kernel: Kernel, programs: int, worlds: int | None, many: Any, interpret: bool) -> Any:
+def _interpreted(*inputs: Any, kernel: Kernel, programs: int, worlds: int | None, shared: Any, interpret: bool) -> Any:
     from vsr.compute.gpu.interpreter import interpret_kernel
 
     run = partial(interpret_kernel, kernel, programs)
-    return run(*inputs) if worlds is None else jax.vmap(run, [0 if own else None for own in many])(*inputs)
+    if worlds is None:
+        return run(*inputs)
+    inputs = tuple(jnp.repeat(value, by, 0) if by > 1 else value for value, by in zip(inputs, shared, strict=True))
+    return jax.vmap(run, [0 if by else None for by in shared])(*inputs)
 
 
 def _launched(*inputs: Any, interpret: bool, **parameters: Any) -> Any:

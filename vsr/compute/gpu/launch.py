@@ -25,7 +25,7 @@ def compute_capability() -> int:
     return int(str(_gpu().compute_capability).replace(".", ""))
 
 
-def launch(*inputs: Array, kernel: Kernel, programs: int, worlds: int | None, many: tuple[bool, ...]) -> list[Array]:
+def launch(*inputs: Array, kernel: Kernel, programs: int, worlds: int | None, shared: tuple[int, ...]) -> list[Array]:
     """What the kernel writes, of all worlds."""
     count = programs * (worlds or 1)
     tables = kernel.tables[kernel.inputs : kernel.inputs + kernel.results]
@@ -34,20 +34,25 @@ def launch(*inputs: Array, kernel: Kernel, programs: int, worlds: int | None, ma
         results += [jax.ShapeDtypeStruct((count, *table.shape), table.dtype) for table in kernel.scratch]
     aliased = {number for number, _ in kernel.aliases} if worlds else set()
     filled = [
-        jnp.broadcast_to(value, (worlds, *value.shape)) if number in aliased and not own else value
-        for number, (value, own) in enumerate(zip(inputs, many, strict=True))
+        _own(value, by, worlds or 1) if number in aliased else value
+        for number, (value, by) in enumerate(zip(inputs, shared, strict=True))
     ]
-    differs = [own or number in aliased for number, own in enumerate(many)]
+    shared = tuple(1 if number in aliased else by for number, by in enumerate(shared))
     capability = compute_capability()
     # Few programs may have all registers, and so read ahead.
     resident = math.ceil(count / _gpu().core_count)
     resident = kernel.resident if resident > (kernel.resident or MOST_RESIDENT) else resident
-    code = ptx(cuda_text(kernel, programs, differs, resident), capability)
+    code = ptx(cuda_text(kernel, programs, shared, resident), capability)
     compiled = gpu_triton.TritonKernel("program", kernel.lanes // WARP, 1, 0, code, "", capability)
     pointers = [gpu_triton.create_array_parameter(0, POINTER_ALIGNMENT)] * (len(inputs) + len(results))
     call = gpu_triton.TritonKernelCall(compiled, count, 1, 1, pointers)
     function: Any = jax.ffi.ffi_call("triton_kernel_call_ffi", results, input_output_aliases=dict(kernel.aliases))
     return function(*filled, opaque=zlib.compress(call.to_proto(kernel.name, b"")))[: kernel.results]
+
+
+def _own(value: Array, by: int, worlds: int) -> Array:
+    """With an entry for every world."""
+    return jnp.repeat(value, by, 0) if by > 1 else value if by else jnp.broadcast_to(value, (worlds, *value.shape))
 
 
 def _gpu() -> Any:

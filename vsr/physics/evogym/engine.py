@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -54,6 +56,14 @@ class EvogymLayout(KernelLayout):
         from vsr.physics.evogym.kernel import prepared
 
         return prepared(model, as_exact(environment, model.present.dtype), rest_state(model))
+
+    def scan(self, model: EvogymModel, implementation: Implementation) -> Callable[..., Any]:
+        name = "xla" if model.ground is None else chosen(implementation, model.present.dtype)
+        if name not in KERNELS:
+            return jax.lax.scan
+        from vsr.compute.gpu.turns import scan
+
+        return partial(scan, interpret=name == "interpreted")
 
 
 def rest_state(model: EvogymModel) -> EvogymState:

@@ -244,9 +244,10 @@ def _landing(models: tuple[EvogymModel, ...], state: EvogymState, bodies: Joint,
             one = models[0].objects[number - 1]
             substep, shift = _straight_fall(model, state.objects[number - 1], one.start, landing)
             substep = jnp.where(touched[number - 1], -1, substep).astype(dtype)
-            for place, table in enumerate(np.moveaxis(landing.force, -1, 1), landing.shift):
-                table = jnp.asarray(HALF * table, dtype).reshape(2, 4, *cells, *(1,) * len(batch))
-                force = force + jnp.where(shift == place, table, 0)
+            tables = jnp.asarray(HALF * np.moveaxis(landing.force, -1, 1), dtype).reshape(-1, 2, 4, *cells)
+            known = (shift >= landing.shift) & (shift < landing.shift + len(tables))
+            felt = tables[jnp.where(known, shift - landing.shift, 0).astype(jnp.int32)]
+            force = jnp.where(known, jnp.moveaxis(felt, range(len(batch)), range(-len(batch), 0)), 0)
         substep = jnp.broadcast_to(substep, (*cells, *batch))
         numbers.append(1 + substep)
         forces.append(force)

@@ -1,0 +1,139 @@
+"""Loops of many small operations in few kernels, beside jax.lax.scan: interpreted, and as text where a compiler is."""
+
+import shutil
+from functools import partial
+
+import gpu_text
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from vsr.compute.gpu import interpreter, turns
+from vsr.compute.gpu.language import kernel_p
+
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+ON_GPU = jax.default_backend() == "gpu"
+RANDOM = np.random.default_rng(3)
+WEIGHTS = jnp.float32(RANDOM.normal(size=(6, 6)))
+TABLE = jnp.asarray(RANDOM.integers(0, 9, (4, 70)), jnp.int32)
+SCAN = partial(turns.scan, interpret=not ON_GPU)
+
+
+def places(now, given):
+    """Slices, turns, joined and repeated arrays, entries by number, outside of arrays too."""
+    rows, count = now
+    turned = jnp.concatenate([rows[1:], rows[:1]]).T[::-1, ::2]
+    padded = jnp.pad(turned, ((1, 0), (0, 3)), constant_values=2.0)
+    first, second = jnp.split(jnp.stack([rows, jnp.flip(rows, 1)]), 2)
+    number = (jnp.abs(rows[0, :7] * 40)).astype(jnp.int32)
+    seen = TABLE[:, number % 70].sum(0) + rows[:, jnp.minimum(number, 6)][1].astype(jnp.int32)
+    outside = rows[0].at[number].get(mode="fill", fill_value=np.nan)
+    part = jax.lax.dynamic_slice(rows, (count % 9, 2), (3, 4))
+    rows = 0.3 * rows + given["way"][:, None] * first[0, ::-1] + jnp.tanh(second[0]) * padded.sum() * 0.01
+    found = {"part": part, "seen": seen, "outside": outside, "count": count}
+    return (rows, count + jnp.argmax(jnp.ones(3)).astype(jnp.int32) + 1), found
+
+
+def sums(now, given):
+    """Of all, of few, of many entries, in every order; numbers of the loop that do not change, or go elsewhere."""
+    rows, still, other, over, new = now
+    axis = rows.reshape(5, 2, 7).max((0, 2)) + rows.reshape(2, 35).sum(1)
+    most = jnp.where(over, -jnp.inf, rows).min(0) + (rows > 0).any(0) - (rows.T < 0.3).all(1)
+    wide = (rows[:, None] * rows[None]).sum(2).max(0)
+    over = over | (given["way"].sum() > 6)
+    after = jnp.where(over, rows, rows * 0.9 + 0.01 * (wide[:, None] + most)), jnp.where(over, still, still)
+    whole = jnp.clip(jnp.uint32(3_000_000_000) // jnp.maximum(still.astype(jnp.uint32), 2) % 97, 5, 90).sum()
+    changed = after[0] + axis.sum() + whole.astype(jnp.float32) + jnp.float32(rows.size) + jnp.zeros(5)[:, None].sum()
+    return (changed, after[1], rows.mean(1), over, jnp.bool_(True)), (axis, over, other, new)
+
+
+def large(now, given):
+    """Products of matrices between, and random numbers drawn from what is given."""
+    rows, noise = now
+    mean = jnp.tanh(rows @ WEIGHTS + 0.5) @ WEIGHTS.T
+    random = jax.random.normal(given["key"], mean.shape)
+    rows = 0.1 * mean + jnp.exp(-jnp.abs(noise)) * random
+    return (rows, rows[::-1].round(1)), (random, mean.argmax(), rows - noise)
+
+
+KEYS = jax.random.split(jax.random.PRNGKey(2), 4)
+GIVEN = {"way": jnp.float32(RANDOM.uniform(size=(4, 10))), "key": KEYS}
+CASES = {
+    "places": (places, (jnp.float32(RANDOM.normal(size=(10, 7))), jnp.int32(0))),
+    "sums": (
+        sums,
+        (jnp.float32(RANDOM.normal(size=(10, 7))), jnp.arange(3), jnp.zeros(10), jnp.bool_(False), jnp.bool_(False)),
+    ),
+    "large": (large, (jnp.float32(RANDOM.normal(size=(3, 6))), jnp.zeros((3, 6)))),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_turns_give_what_a_scan_gives(case):
+    check(*CASES[case])
+
+
+@pytest.mark.skipif(ON_GPU or shutil.which("g++") is None, reason="needs g++ and no GPU")
+@pytest.mark.parametrize("case", CASES)
+def test_so_does_the_text_of_their_kernels(case, monkeypatch, tmp_path):
+    monkeypatch.setattr(interpreter, "interpret_kernel", gpu_text.text_instead(tmp_path))
+    jax.clear_caches()
+    check(*CASES[case])
+    jax.clear_caches()
+
+
+def test_worlds_side_by_side_give_what_each_gives_alone():
+    """Worlds of two batches, one within the other; what is the same within a batch is not repeated."""
+    turn, start = CASES["sums"]
+    scale, shift = jnp.float32([1, 0.5, 2]), jnp.float32([0, 0.1])
+
+    def run(scan, scale, shift):
+        def moved(now, given):
+            return turn((now[0] + shift, *now[1:]), {**given, "way": scale * given["way"]})
+
+        return scan(moved, start, GIVEN)
+
+    def both(scan):
+        return jax.vmap(lambda scale: jax.vmap(partial(run, scan, scale))(shift))(scale)
+
+    same(jax.jit(both, static_argnums=0)(SCAN), jax.jit(both, static_argnums=0)(jax.lax.scan))
+    shared = {by for jaxpr in kernels(jax.make_jaxpr(both, static_argnums=0)(SCAN)) for by in jaxpr.params["shared"]}
+    assert shared == {0, 1, len(shift)}  # the same for all; a world's own; of all worlds of a batch
+
+
+def test_what_lies_between_large_operations_is_one_kernel():
+    """Here a kernel before, between and behind two products; with what is drawn for all turns before the loop."""
+    turn, start = CASES["large"]
+    closed = jax.make_jaxpr(lambda: SCAN(turn, start, GIVEN))()
+    (loop,) = (equation for equation in every(closed.jaxpr) if equation.primitive.name == "while")
+    inside = [one.primitive.name for one in every(loop.params["body_jaxpr"].jaxpr)]
+    assert (inside.count("kernel"), inside.count("dot_general")) == (2, 2)
+    assert not [name for name in inside if "random" in name or name in ("tanh", "exp", "round", "mul")]
+
+
+def check(turn, start):
+    same(jax.jit(lambda: SCAN(turn, start, GIVEN))(), jax.jit(lambda: jax.lax.scan(turn, start, GIVEN))())
+
+
+def same(ours, theirs):
+    assert jax.tree.structure(ours) == jax.tree.structure(theirs)
+    for one, other in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
+        assert (one.shape, one.dtype) == (other.shape, other.dtype)
+        np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-5)
+
+
+def every(jaxpr):
+    for equation in jaxpr.eqns:
+        yield equation
+        inner = equation.params.get("jaxpr")
+        if inner is not None and equation.primitive is not kernel_p:
+            yield from every(inner.jaxpr)
+
+
+def kernels(closed):
+    for equation in every(closed.jaxpr):
+        bodies = [equation.params[name] for name in ("body_jaxpr",) if name in equation.params]
+        yield from (equation,) if equation.primitive is kernel_p else ()
+        for body in bodies:
+            yield from kernels(body)

@@ -1,0 +1,789 @@
+"""Loops whose turns are many small operations, in few launches: what lies between large operations is one kernel.
+
+A GPU needs a few microseconds to launch whatever it is to do, and XLA launches every sum and every change of layout on
+its own. `scan` reads the operations of a turn, of one world, and sorts them:
+
+- What does not change from turn to turn is computed before the loop; so is what is drawn for each turn, for all turns.
+- Large operations stay what they are: kernels, products of matrices, whatever is not known here.
+- All others between two of these are one kernel: a warp has a world, and a lane its share of every array's entries, in
+  their order in memory. Entries go to other lanes through scratch memory.
+
+The last kernel writes what goes to the next turn, and what a turn gives, where it belongs, so that nothing is copied.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+
+from vsr.compute.gpu.cuda import ENTRYWISE, TYPES
+from vsr.compute.gpu.interpreter import called
+from vsr.compute.gpu.language import WARP, Table, kernel_call, load, store
+from vsr.compute.loops import ready
+
+Carry = TypeVar("Carry")
+MOST_ENTRIES = 8192
+"""Of an array that a warp may hold."""
+RESIDENT = 16
+"""Worlds that a multiprocessor holds at once, which leaves 128 registers to a lane."""
+FEW = 8
+"""Results up to this number, each of more numbers than this, are made one after the other by all lanes together."""
+CALLS = {"jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call"}
+VIEWS = {"reshape", "squeeze", "expand_dims"}
+SAME = {"copy", "copy_p", "stop_gradient"}
+REDUCTIONS: dict[str, tuple[Callable[..., Array], Callable[..., Array]]] = {
+    "reduce_sum": (jnp.sum, jnp.add),
+    "reduce_max": (jnp.max, jnp.maximum),
+    "reduce_min": (jnp.min, jnp.minimum),
+    "reduce_or": (jnp.any, jnp.logical_or),
+    "reduce_and": (jnp.all, jnp.logical_and),
+}
+"""Of all entries, and of two."""
+LITERAL, WORLD, DRAWN, NOW = range(4)
+"""Of what a value is made: of numbers in the program, of what stays as it is, of what is given for each turn, of what
+goes from turn to turn."""
+
+
+def scan(
+    turn: Callable[[Carry, Any], tuple[Carry, Any]],
+    start: Carry,
+    given: Any = None,
+    length: int | None = None,
+    *,
+    interpret: bool = False,
+) -> tuple[Carry, Any]:
+    """What jax.lax.scan gives, for one world; use `vmap` for many.
+
+    interpret: for machines without a GPU.
+    """
+    start = jax.tree.map(jnp.asarray, start)
+    turns: int = jax.tree.leaves(given)[0].shape[0] if length is None else length
+    one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), given)
+    closed, (_, found) = jax.make_jaxpr(turn, return_shape=True)(start, one)
+    (carried, structure), (found, kind) = jax.tree.flatten(start), jax.tree.flatten(found)
+    loop = _Loop(_Program(closed), len(carried), jax.tree.leaves(given), interpret)
+    rows = [jnp.zeros(turns * math.prod(leaf.shape), leaf.dtype) for leaf in found]
+    step, first = ready(loop.turn, (jnp.int32(0), carried, rows))
+    _, carried, rows = jax.lax.while_loop(lambda now: now[0] < turns, step, first)
+    rows = [one.reshape(turns, *leaf.shape) for one, leaf in zip(rows, found, strict=True)]
+    return structure.unflatten(carried), kind.unflatten(rows)
+
+
+class _Operation(NamedTuple):
+    primitive: Any
+    params: dict[str, Any]
+    inputs: tuple[Any, ...]
+    """numbers of values, or literals"""
+    outputs: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        return self.primitive.name
+
+
+class _Program:
+    """The operations of a function and of all that it calls, each once. Values have numbers."""
+
+    def __init__(self, closed: ClosedJaxpr) -> None:
+        self.avals: list[Any] = []
+        self.memory: list[int] = []
+        """of a value: the number of the one that it is a view of, or its own"""
+        self.operations: list[_Operation] = []
+        self.constants: dict[int, Any] = {}
+        self._known: dict[Any, tuple[Any, ...]] = {}
+        self.inputs = [self.new(var.aval) for var in closed.jaxpr.invars]
+        self.outputs = self.add(closed, self.inputs)
+        self.maker = {output: operation for operation in self.operations for output in operation.outputs}
+
+    def new(self, aval: Any, of: int | None = None) -> int:
+        self.avals.append(aval)
+        self.memory.append(len(self.memory) if of is None else self.memory[of])
+        return len(self.avals) - 1
+
+    def size(self, atom: Any) -> int:
+        return math.prod(self.aval(atom).shape)
+
+    def aval(self, atom: Any) -> Any:
+        return atom.aval if isinstance(atom, Literal) else self.avals[atom]
+
+    def add(self, closed: ClosedJaxpr, arguments: Sequence[Any]) -> list[Any]:
+        """Its results."""
+        jaxpr: Jaxpr = closed.jaxpr
+        constants = [self.constant(value, var.aval) for value, var in zip(closed.consts, jaxpr.constvars, strict=True)]
+        known = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*constants, *arguments), strict=True))
+
+        def of(atom: Any) -> Any:
+            return atom if isinstance(atom, Literal) else known[atom]
+
+        for equation in jaxpr.eqns:
+            given = tuple(map(of, equation.invars))
+            known.update(zip(equation.outvars, self.equation(equation, given), strict=True))
+        return [of(atom) for atom in jaxpr.outvars]
+
+    def constant(self, value: Any, aval: Any) -> int:
+        key = "constant", id(value)
+        if key not in self._known:
+            number = self.new(aval)
+            self.constants[number], self._known[key] = value, (number,)
+        return self._known[key][0]
+
+    def equation(self, equation: Any, given: tuple[Any, ...]) -> Sequence[Any]:
+        name, params = equation.primitive.name, equation.params
+        if name in CALLS:
+            inner = called(equation)
+            assert inner is not None
+            return self.add(inner, given)
+        if name in SAME or (name == "select_n" and len(set(map(_key, given[1:]))) == 1):
+            return given[-1:]
+        outs = [var.aval for var in equation.outvars]
+        if (
+            name == "convert_element_type"
+            and not isinstance(given[0], Literal)
+            and self.aval(given[0]).dtype == outs[0].dtype
+        ):
+            return given
+        key = name, tuple(map(_key, given)), tuple((part, repr(value)) for part, value in sorted(params.items()))
+        if key not in self._known:
+            same_order = name in VIEWS or (
+                name == "broadcast_in_dim" and self.size(given[0]) == math.prod(outs[0].shape)
+            )
+            if same_order and not isinstance(given[0], Literal):
+                self._known[key] = (self.new(outs[0], given[0]),)
+            else:
+                found = tuple(map(self.new, outs))
+                self.operations.append(_Operation(equation.primitive, params, given, found))
+                self._known[key] = found
+        return self._known[key]
+
+    def is_small(self, operation: _Operation) -> bool:
+        """Whether a warp can do it."""
+        params, inputs = operation.params, operation.inputs
+        for atom in (*inputs, *operation.outputs):
+            if str(self.aval(atom).dtype) not in TYPES or self.size(atom) > MOST_ENTRIES:
+                return False
+        match operation.name:
+            case "round":
+                return params["rounding_method"] == jax.lax.RoundingMethod.TO_NEAREST_EVEN
+            case "select_n":
+                return len(inputs) == 3 and self.aval(inputs[0]).dtype == bool
+            case "pad":
+                return all(low >= 0 and high >= 0 and inner == 0 for low, high, inner in params["padding_config"])
+            case "gather":
+                numbers, mode = params["dimension_numbers"], params["mode"]
+                filled = mode == jax.lax.GatherScatterMode.FILL_OR_DROP
+                return not numbers.operand_batching_dims and (
+                    not filled
+                    or (params["fill_value"] is None and self.aval(operation.outputs[0]).dtype == jnp.float32)
+                )
+        return operation.name in ENTRYWISE or operation.name in _MOVES or operation.name in REDUCTIONS
+
+
+def _key(atom: Any) -> Any:
+    return (str(atom.aval), repr(atom.val)) if isinstance(atom, Literal) else atom
+
+
+class _Loop:
+    """A turn, cut into kernels and large operations."""
+
+    def __init__(self, program: _Program, carried: int, given: Sequence[Array], interpret: bool) -> None:
+        self.program, self.carried, self.interpret = program, carried, interpret
+        self.origin = dict.fromkeys(program.inputs[:carried], NOW) | dict.fromkeys(program.inputs[carried:], DRAWN)
+        self.origin |= dict.fromkeys(program.constants, WORLD)
+        for number, memory in enumerate(program.memory):
+            if memory != number:
+                continue
+            maker = program.maker.get(number)
+            if maker is not None:
+                self.origin[number] = max(map(self.made_of, maker.inputs), default=LITERAL)
+        self.still = _not_folded(program.constants)
+        """values that are computed before the loop"""
+        self.drawn = {number: leaf for number, leaf in zip(program.inputs[carried:], given, strict=True)}
+        """values of all turns"""
+        inside = self.find_inside()
+        drawn = [number for number in self.asked(inside) if self.made_of(number) == DRAWN and number not in self.drawn]
+        for number in (*self.asked(inside), *drawn):
+            self.settle(number)
+        if drawn:
+            made = jax.vmap(lambda *row: self.evaluated(drawn, dict(zip(self.drawn, row, strict=True))))(*given)
+            self.drawn |= dict(zip(drawn, made, strict=True))
+        self.levels = self.sorted(inside)
+
+    def made_of(self, atom: Any) -> int:
+        return LITERAL if isinstance(atom, Literal) else self.origin[self.program.memory[atom]]
+
+    def find_inside(self) -> list[_Operation]:
+        """The operations of the loop."""
+        program, found, ahead = self.program, set(), [*self.program.outputs]
+        while ahead:
+            atom = ahead.pop()
+            maker = None if isinstance(atom, Literal) else program.maker.get(program.memory[atom])
+            if maker is not None and maker.outputs not in found and self.stays(maker):
+                found.add(maker.outputs)
+                ahead += maker.inputs
+        return [operation for operation in program.operations if operation.outputs in found]
+
+    def stays(self, operation: _Operation) -> bool:
+        made_of = self.made_of(operation.outputs[0])
+        if made_of == NOW:
+            return True
+        spread = operation.name == "broadcast_in_dim" and self.program.size(operation.inputs[0]) == 1
+        return (made_of in (LITERAL, DRAWN) or spread) and self.program.is_small(operation)
+
+    def asked(self, inside: list[_Operation]) -> list[int]:
+        """Values from outside that operations of the loop, or its results, are made of."""
+        made = {output for operation in inside for output in operation.outputs} | set(self.program.inputs)
+        atoms = [atom for operation in inside for atom in operation.inputs] + [*self.program.outputs]
+        numbers = [self.program.memory[atom] for atom in atoms if not isinstance(atom, Literal)]
+        return [number for number in dict.fromkeys(numbers) if number not in made]
+
+    def settle(self, number: int) -> None:
+        """Compute what is needed for a value and does not change."""
+        number = self.program.memory[number]
+        if number in self.still or number in self.program.inputs:
+            return
+        maker = self.program.maker[number]
+        for atom in maker.inputs:
+            if not isinstance(atom, Literal):
+                self.settle(atom)
+        if self.origin[number] < DRAWN:
+            self.still |= zip(maker.outputs, self.done(maker, self.still), strict=True)
+
+    def evaluated(self, numbers: Sequence[int], known: dict[int, Array]) -> list[Array]:
+        """Values of a turn, from those given for it."""
+        known = {**self.still, **known}
+
+        def find(number: int) -> None:
+            number = self.program.memory[number]
+            if number not in known:
+                maker = self.program.maker[number]
+                for atom in maker.inputs:
+                    if not isinstance(atom, Literal):
+                        find(atom)
+                known.update(zip(maker.outputs, self.done(maker, known), strict=True))
+
+        for number in numbers:
+            find(number)
+        return [known[number] for number in numbers]
+
+    def done(self, operation: _Operation, known: dict[int, Array]) -> list[Array]:
+        """Its results."""
+
+        def of(atom: Any) -> Any:
+            if isinstance(atom, Literal):
+                return atom.val
+            memory = self.program.memory[atom]
+            return known[memory] if memory == atom else known[memory].reshape(self.program.avals[atom].shape)
+
+        found = operation.primitive.bind(*map(of, operation.inputs), **operation.params)
+        return list(found) if operation.primitive.multiple_results else [found]
+
+    def sorted(self, inside: list[_Operation]) -> list[tuple[list[_Operation], list[_Operation]]]:
+        """Small operations and the large ones after them, again and again; small ones as late as they can be."""
+        program = self.program
+        earliest: dict[int, int] = {}
+        large = {operation.outputs: not program.is_small(operation) for operation in inside}
+
+        def level(atoms: Sequence[Any]) -> int:
+            return max(
+                (earliest.get(program.memory[atom], 0) for atom in atoms if not isinstance(atom, Literal)), default=0
+            )
+
+        turns: dict[tuple[int, ...], int] = {}
+        for operation in inside:
+            turns[operation.outputs] = level(operation.inputs)
+            for output in operation.outputs:
+                earliest[output] = turns[operation.outputs] + large[operation.outputs]
+        last = max(earliest.values(), default=0)
+        latest: dict[int, int] = {}
+        for operation in reversed(inside):
+            if not large[operation.outputs]:
+                turns[operation.outputs] = min(latest.get(output, last) for output in operation.outputs)
+            for atom in operation.inputs:
+                if not isinstance(atom, Literal):
+                    memory = program.memory[atom]
+                    latest[memory] = min(latest.get(memory, last), turns[operation.outputs])
+        levels: list[tuple[list[_Operation], list[_Operation]]] = [([], []) for _ in range(last + 1)]
+        for operation in inside:
+            levels[turns[operation.outputs]][large[operation.outputs]].append(operation)
+        return levels
+
+    def turn(self, now: tuple[Array, list[Array], list[Array]]) -> tuple[Array, list[Array], list[Array]]:
+        number, carried, rows = now
+        program = self.program
+        known = {**self.still, **dict(zip(program.inputs[: self.carried], carried, strict=True))}
+        for place, (small, large) in enumerate(self.levels):
+            if place + 1 < len(self.levels):
+                later = [one for more, others in self.levels[place + 1 :] for one in (*more, *others)]
+                asked = [atom for operation in (*large, *later) for atom in operation.inputs] + [*program.outputs]
+                wanted = {program.memory[atom] for atom in asked if not isinstance(atom, Literal)}
+                made = [output for operation in small for output in operation.outputs if output in wanted]
+                if small:
+                    found = _Kernel(self, small, number, known).call([(one, None) for one in made], [])
+                    known.update(zip(made, found, strict=True))
+                drawn = {
+                    one: jax.lax.dynamic_index_in_dim(leaf, number, keepdims=False) for one, leaf in self.drawn.items()
+                }
+                for operation in large:
+                    outcome = self.done(operation, {**drawn, **known})
+                    known.update(zip(operation.outputs, outcome, strict=True))
+        outputs = program.outputs[: self.carried], program.outputs[self.carried :]
+        after = list(carried)
+        changed = []
+        for place, (own, atom) in enumerate(zip(program.inputs, outputs[0], strict=False)):
+            if str(program.avals[own].dtype) not in TYPES:
+                after[place] = carried[place] if atom == own else known[program.memory[atom]]
+            elif isinstance(atom, Literal) or program.memory[atom] != own:
+                changed.append((place, atom))
+        found = _Kernel(self, self.levels[-1][0], number, known).call(
+            [(atom, carried[place]) for place, atom in changed], list(zip(outputs[1], rows, strict=True))
+        )
+        for (place, _), value in zip(changed, found, strict=False):
+            after[place] = value
+        return number + 1, after, found[len(changed) :]
+
+
+def _not_folded(constants: dict[int, Any]) -> dict[int, Any]:
+    """The same values, so that XLA does not write arrays of equal numbers anew in every turn."""
+    arrays = {number: value for number, value in constants.items() if str(value.dtype) in TYPES and value.size > 1}
+    return {**constants, **dict(zip(arrays, jax.lax.optimization_barrier(list(arrays.values())), strict=True))}
+
+
+class _Kernel:
+    """Small operations as a kernel."""
+
+    def __init__(self, loop: _Loop, operations: list[_Operation], number: Array, known: dict[int, Array]) -> None:
+        """number: of the turn; known: values."""
+        self.loop, self.program, self.operations = loop, loop.program, operations
+        self.number, self.known = number, known
+
+    def call(self, results: list[tuple[Any, Array | None]], rows: list[tuple[Any, Array]]) -> list[Array]:
+        """Values; results: of the program, with arrays whose memory they are to have, if any; rows: with arrays of one
+        row for each turn."""
+        program = self.program
+        atoms = [atom for operation in self.operations for atom in operation.inputs]
+        atoms += [atom for atom, _ in (*results, *rows)]
+        made = {output for operation in self.operations for output in operation.outputs}
+        read = dict.fromkeys(program.memory[atom] for atom in atoms if not isinstance(atom, Literal))
+        read = [number for number in read if number not in made]
+        inputs = [self.number.reshape(1)]
+        places, drawn = {}, set()
+        for number in read:
+            places[number] = len(inputs)
+            if number in self.known:
+                inputs.append(self.known[number].reshape(-1))
+            else:
+                drawn.add(number)
+                inputs.append(self.loop.drawn[number].reshape(-1))
+        shapes, aliases, own = [], {}, set()
+        for place, (atom, memory) in enumerate(results):
+            shapes.append(jax.ShapeDtypeStruct((program.size(atom),), program.aval(atom).dtype))
+            if memory is not None:
+                same = next((number for number in read if self.known.get(number) is memory), None)
+                if same is None:
+                    inputs.append(memory.reshape(-1))
+                else:
+                    own.add(same)
+                aliases[len(inputs) - 1 if same is None else places[same]] = place
+        for place, (_, memory) in enumerate(rows):
+            aliases[len(inputs)] = len(results) + place
+            inputs.append(memory)
+            shapes.append(jax.ShapeDtypeStruct(memory.shape, memory.dtype))
+        plan = self.exchanged({number for number in read if number not in own})
+
+        def run(*tables: Table) -> None:
+            turn = load(tables[0].at[0])
+            first = {number: turn * program.size(number) for number in drawn}
+            sources = {number: tables[place] for number, place in places.items()}
+            *_, numbers, whole = tables
+            lanes = _Lanes(program, sources, own, first, (numbers, whole), plan.places)
+            lanes.run(self.operations)
+            after = tables[len(inputs) : -2]
+            values = [lanes.value(atom) for atom, _ in (*results, *rows)]
+            lanes.wait()
+            for place, ((atom, _), value) in enumerate(zip((*results, *rows), values, strict=True)):
+                lanes.write(after[place], value, program.size(atom), None if place < len(results) else turn)
+
+        scratch = [
+            jax.ShapeDtypeStruct((max(WARP, size),), dtype)
+            for size, dtype in zip(plan.sizes, (jnp.float32, jnp.int32), strict=True)
+        ]
+        found = kernel_call(
+            run,
+            programs=1,
+            lanes=WARP,
+            results=shapes,
+            scratch=scratch,
+            aliases=aliases,
+            resident=RESIDENT,
+            name="turn",
+            interpret=self.loop.interpret,
+        )(*inputs)
+        shaped = [value.reshape(program.aval(atom).shape) for (atom, _), value in zip(results, found, strict=False)]
+        return shaped + found[len(results) :]
+
+    def exchanged(self, anywhere: set[int]) -> _Plan:
+        """Where values go in scratch memory of which lanes read any entries; anywhere: those that need not go there."""
+        program, uses = self.program, {}
+        for turn, operation in enumerate(self.operations):
+            for atom in _moved(program, operation):
+                if not isinstance(atom, Literal) and program.size(atom) > 1 and program.memory[atom] not in anywhere:
+                    first, _ = uses.get(program.memory[atom], (turn, turn))
+                    uses[program.memory[atom]] = first, turn
+        places, taken, sizes = {}, ([], []), [0, 0]
+        for number, (first, last) in uses.items():
+            kind = int(program.avals[number].dtype != jnp.float32)
+            size, place = program.size(number), 0
+            for start, end, until in sorted(taken[kind]):
+                if until >= first and start < place + size:
+                    place = max(place, end)
+            taken[kind].append((place, place + size, last))
+            sizes[kind] = max(sizes[kind], place + size)
+            places[number] = place
+        return _Plan(places, sizes)
+
+
+class _Plan(NamedTuple):
+    places: dict[int, int]
+    """first entries of values in scratch memory"""
+    sizes: list[int]
+    """entries of floats, and of whole numbers"""
+
+
+def _moved(program: _Program, operation: _Operation) -> Sequence[Any]:
+    """Operands of which a lane reads entries of others."""
+    if operation.name in REDUCTIONS:
+        return () if program.size(operation.outputs[0]) == 1 else operation.inputs
+    if operation.name in _MOVES:
+        return operation.inputs
+    whole = program.size(operation.outputs[0])
+    return [atom for atom in operation.inputs if program.size(atom) != whole]
+
+
+class _Lanes:
+    """Operations on entries in lanes: entry 32 k + l of an array is in lane l. The last entry fills up.
+
+    An array whose entries are all one number may be that number.
+    """
+
+    def __init__(
+        self,
+        program: _Program,
+        sources: dict[int, Table],
+        own: set[int],
+        first: dict[int, Array],
+        scratch: tuple[Table, Table],
+        places: dict[int, int],
+    ) -> None:
+        """own: values that are overwritten at the end; first: entries at which those of this turn begin."""
+        self.program, self.sources, self.own, self.first = program, sources, own, first
+        self.scratch, self.places = scratch, places
+        self.values: dict[int, Array] = {}
+        self.written: set[int] = set()
+        self.counted: dict[int, Array] = {}
+
+    def run(self, operations: list[_Operation]) -> None:
+        for operation in operations:
+            if operation.name in ENTRYWISE:
+                found = [self.entrywise(operation)]
+            elif operation.name in REDUCTIONS:
+                found = [self.reduced(operation)]
+            else:
+                found = _MOVES[operation.name](self, operation)
+            for output, value in zip(operation.outputs, found, strict=True):
+                self.values[output] = value.astype(self.program.avals[output].dtype)
+
+    def entries(self, size: int) -> Array:
+        """Number of the entry in each lane, (lanes,)."""
+        if size not in self.counted:
+            whole = -(-size // WARP) * WARP
+            lanes = jnp.arange(whole, dtype=jnp.int32)
+            self.counted[size] = lanes if whole == size else jnp.minimum(lanes, size - 1)
+        return self.counted[size]
+
+    def value(self, atom: Any) -> Array:
+        """In lanes, or one number."""
+        if isinstance(atom, Literal):
+            return jnp.asarray(atom.val, self.program.aval(atom).dtype)
+        memory = self.program.memory[atom]
+        if memory not in self.values:
+            size = self.program.size(memory)
+            self.values[memory] = self.source(memory, self.entries(size) if size > 1 else jnp.int32(0))
+        return self.values[memory]
+
+    def source(self, memory: int, entry: Array) -> Array:
+        return load(self.sources[memory].at[entry + self.first[memory] if memory in self.first else entry])
+
+    def at(self, atom: Any, entry: Array) -> Array:
+        """Any entries of a value."""
+        if isinstance(atom, Literal) or self.program.size(atom) == 1:
+            return self.value(atom)
+        memory = self.program.memory[atom]
+        if memory in self.sources and memory not in self.own:
+            return self.source(memory, entry)
+        value = self.value(atom)
+        if not value.ndim:
+            return value
+        is_float = value.dtype == jnp.float32
+        table, place = self.scratch[0 if is_float else 1], self.places[memory]
+        if memory not in self.written:
+            store(
+                table.at[self.entries(self.program.size(atom)) + place], value if is_float else value.astype(jnp.int32)
+            )
+            self.written.add(memory)
+        return load(table.at[entry + place]).astype(value.dtype)
+
+    def wait(self) -> None:
+        """Lanes wait for each other."""
+        for table in self.scratch:
+            store(table.at[self.entries(WARP)], 0)
+            load(table.at[self.entries(WARP)])
+
+    def write(self, table: Table, value: Array, size: int, turn: Array | None) -> None:
+        first = 0 if turn is None else turn * size
+        entry = self.entries(size) if size > 1 else jnp.int32(0)
+        store(table.at[entry + first], jnp.broadcast_to(value, entry.shape))
+
+    def spread(self, values: Sequence[Array]) -> list[Array]:
+        """With as many lanes as the one that has most."""
+        shape = max((value.shape for value in values), default=())
+        return [jnp.broadcast_to(value, shape) for value in values]
+
+    # Operations
+
+    def entrywise(self, operation: _Operation) -> Array:
+        shape, values = self.shape_of(operation), []
+        for atom in operation.inputs:
+            own = self.program.aval(atom).shape
+            if math.prod(own) in (1, math.prod(shape)):
+                values.append(self.value(atom))
+            else:  # along axes of length 1 it is the same
+
+                def where(place: list[Any], own: tuple[int, ...] = own) -> list[Any]:
+                    return [0 if size == 1 else one for one, size in zip(place, own, strict=True)]
+
+                values.append(self.moved(atom, shape, where))
+        values = self.spread(values)
+        return operation.primitive.bind(*values, **operation.params)
+
+    def coordinates(self, entry: Array, shape: tuple[int, ...]) -> list[Any]:
+        """Of entries, along each axis."""
+        found, left = [], math.prod(shape)
+        for size in shape:
+            left //= size
+            found.append(_divided(entry, left) if size > 1 else 0)
+            entry = entry if size == 1 or left == 0 else _rest(entry, left)
+        return found
+
+    def moved(self, atom: Any, shape: tuple[int, ...], where: Callable[[list[Any]], list[Any]]) -> Array:
+        """Entries of a value by coordinates of the result's."""
+        if self.program.size(atom) == 1:
+            return self.value(atom)
+        if math.prod(shape) == 0:
+            raise NotImplementedError("an array without entries")
+        entry = self.entries(math.prod(shape)) if math.prod(shape) > 1 else jnp.int32(0)
+        return self.at(atom, _flat(where(self.coordinates(entry, shape)), self.program.aval(atom).shape))
+
+    def reduced(self, operation: _Operation) -> Array:
+        (atom,), axes = operation.inputs, operation.params["axes"]
+        of_all, of_two = REDUCTIONS[operation.name]
+        shape, size = self.program.aval(atom).shape, self.program.size(operation.outputs[0])
+        kept = [axis for axis in range(len(shape)) if axis not in axes]
+        steps = _strides(shape)
+        outer = tuple(shape[axis] for axis in kept)
+        inner = tuple(shape[axis] for axis in axes)
+        count = math.prod(inner)
+        if size == 1:
+            return self.all_together(of_all, self.value(atom), count)
+
+        def base(entry: Any) -> Any:
+            return _sum(one * steps[axis] for one, axis in zip(self.coordinates(entry, outer), kept, strict=True))
+
+        if size <= FEW < count:
+            within = self.coordinates(self.entries(count), inner)
+            offset = _sum(one * steps[axis] for one, axis in zip(within, axes, strict=True))
+            found, entry = None, self.entries(size)
+            for place in range(size):
+                start = int(
+                    sum(int(one) * steps[axis] for one, axis in zip(np.unravel_index(place, outer), kept, strict=True))
+                )
+                one = self.all_together(of_all, self.at(atom, offset + start), count)
+                found = one if found is None else jnp.where(entry == place, one, found)
+            assert found is not None
+            return found
+        start, found = base(self.entries(size)), None
+        for place in np.ndindex(*inner):
+            step = int(sum(one * steps[axis] for one, axis in zip(place, axes, strict=True)))
+            one = self.at(atom, start + step)
+            found = one if found is None else of_two(found, one)
+        assert found is not None
+        return found
+
+    def all_together(self, of_all: Callable[..., Array], value: Array, count: int) -> Array:
+        """Of all entries, a number."""
+        if not value.ndim:
+            return value * count if of_all is jnp.sum else value
+        if of_all is jnp.sum and count % WARP:
+            value = jnp.where(jnp.arange(value.shape[0]) < count, value, 0)
+        return of_all(value)
+
+    def shape_of(self, operation: _Operation) -> tuple[int, ...]:
+        return self.program.avals[operation.outputs[0]].shape
+
+    def iota(self, operation: _Operation) -> list[Array]:
+        shape = self.shape_of(operation)
+        entry = self.entries(math.prod(shape)) if math.prod(shape) > 1 else jnp.int32(0)
+        return [jnp.asarray(self.coordinates(entry, shape)[operation.params["dimension"]])]
+
+    def broadcast(self, operation: _Operation) -> list[Array]:
+        (atom, *_), axes = operation.inputs, operation.params["broadcast_dimensions"]
+        return [self.moved(atom, self.shape_of(operation), lambda place: [place[axis] for axis in axes])]
+
+    def slice(self, operation: _Operation) -> list[Array]:
+        params, (atom,) = operation.params, operation.inputs
+        start, steps = params["start_indices"], params["strides"] or (1,) * len(params["start_indices"])
+
+        def where(place: list[Any]) -> list[Any]:
+            return [first + step * one for first, step, one in zip(start, steps, place, strict=True)]
+
+        return [self.moved(atom, self.shape_of(operation), where)]
+
+    def transpose(self, operation: _Operation) -> list[Array]:
+        order = operation.params["permutation"]
+
+        def where(place: list[Any]) -> list[Any]:
+            return [place[order.index(axis)] for axis in range(len(order))]
+
+        return [self.moved(operation.inputs[0], self.shape_of(operation), where)]
+
+    def reverse(self, operation: _Operation) -> list[Array]:
+        shape, axes = self.shape_of(operation), operation.params["dimensions"]
+
+        def where(place: list[Any]) -> list[Any]:
+            return [shape[axis] - 1 - one if axis in axes else one for axis, one in enumerate(place)]
+
+        return [self.moved(operation.inputs[0], shape, where)]
+
+    def pad(self, operation: _Operation) -> list[Array]:
+        atom, value = operation.inputs
+        shape, inner = self.shape_of(operation), self.program.aval(atom).shape
+        low = [one[0] for one in operation.params["padding_config"]]
+        inside = []
+
+        def where(place: list[Any]) -> list[Any]:
+            found = [one - first for one, first in zip(place, low, strict=True)]
+            for one, size, whole in zip(found, inner, shape, strict=True):
+                if size < whole:
+                    inside.append((one >= 0) & (one < size))
+            return [jnp.clip(one, 0, size - 1) for one, size in zip(found, inner, strict=True)]
+
+        entry = self.entries(math.prod(shape)) if math.prod(shape) > 1 else jnp.int32(0)
+        found = self.at(atom, _flat(where(self.coordinates(entry, shape)), inner))
+        for one in inside:
+            found = jnp.where(one, found, self.value(value))
+        return [found]
+
+    def concatenate(self, operation: _Operation) -> list[Array]:
+        return self.joined(operation, operation.params["dimension"], False)
+
+    def stack(self, operation: _Operation) -> list[Array]:
+        return self.joined(operation, operation.params["axis"], True)
+
+    def joined(self, operation: _Operation, axis: int, new: bool) -> list[Array]:
+        shape = self.shape_of(operation)
+        place = self.coordinates(self.entries(math.prod(shape)) if math.prod(shape) > 1 else jnp.int32(0), shape)
+        found, first = None, 0
+        for atom in operation.inputs:
+            inner = self.program.aval(atom).shape
+            size = 1 if new else inner[axis]
+            own = [*place]
+            own[axis] = jnp.clip(place[axis] - first, 0, size - 1)
+            one = self.at(atom, _flat([*own[:axis], *own[axis + 1 :]] if new else own, inner))
+            found = one if found is None else jnp.where(place[axis] >= first, one, found)
+            first += size
+        assert found is not None
+        return [found]
+
+    def split(self, operation: _Operation) -> list[Array]:
+        axis, first, found = operation.params["axis"], 0, []
+        for size, output in zip(operation.params["sizes"], operation.outputs, strict=True):
+
+            def where(place: list[Any], first: int = first) -> list[Any]:
+                return [one + first if number == axis else one for number, one in enumerate(place)]
+
+            found.append(self.moved(operation.inputs[0], self.program.avals[output].shape, where))
+            first += int(size)
+        return found
+
+    def dynamic_slice(self, operation: _Operation) -> list[Array]:
+        atom, *starts = operation.inputs
+        shape, whole = self.shape_of(operation), self.program.aval(atom).shape
+        first = [
+            jnp.clip(self.value(start).astype(jnp.int32), 0, size - own)
+            for start, size, own in zip(starts, whole, shape, strict=True)
+        ]
+        return [self.moved(atom, shape, lambda place: [one + start for one, start in zip(place, first, strict=True)])]
+
+    def gather(self, operation: _Operation) -> list[Array]:
+        (atom, indices), params = operation.inputs, operation.params
+        numbers, sizes, shape = params["dimension_numbers"], params["slice_sizes"], self.shape_of(operation)
+        whole, starts = self.program.aval(atom).shape, self.program.aval(indices).shape
+        entry = self.entries(math.prod(shape)) if math.prod(shape) > 1 else jnp.int32(0)
+        place = self.coordinates(entry, shape)
+        outer = [one for axis, one in enumerate(place) if axis not in numbers.offset_dims]
+        inner = iter([place[axis] for axis in numbers.offset_dims])
+        own = [0 if axis in numbers.collapsed_slice_dims else next(inner) for axis in range(len(whole))]
+        inside = []
+        for number, axis in enumerate(numbers.start_index_map):
+            start = self.at(indices, _flat([*outer, number], starts)).astype(jnp.int32)
+            most = whole[axis] - sizes[axis]
+            inside.append((start >= 0) & (start <= most))
+            own[axis] = own[axis] + jnp.clip(start, 0, most)
+        found = self.at(atom, _flat(own, whole))
+        if params["mode"] == jax.lax.GatherScatterMode.FILL_OR_DROP:
+            for one in inside:
+                found = jnp.where(one, found, jnp.nan)
+        return [found]
+
+
+_MOVES: dict[str, Callable[[_Lanes, _Operation], list[Array]]] = {
+    "iota": _Lanes.iota,
+    "broadcast_in_dim": _Lanes.broadcast,
+    "slice": _Lanes.slice,
+    "transpose": _Lanes.transpose,
+    "rev": _Lanes.reverse,
+    "pad": _Lanes.pad,
+    "concatenate": _Lanes.concatenate,
+    "stack": _Lanes.stack,
+    "split": _Lanes.split,
+    "dynamic_slice": _Lanes.dynamic_slice,
+    "gather": _Lanes.gather,
+}
+"""Operations that read entries of other lanes."""
+
+
+def _strides(shape: tuple[int, ...]) -> list[int]:
+    return [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+
+
+def _sum(parts: Any) -> Any:
+    return sum(parts, start=np.int32(0))
+
+
+def _flat(place: list[Any], shape: tuple[int, ...]) -> Any:
+    """The entry at some coordinates."""
+    return jnp.asarray(_sum(one * step for one, step in zip(place, _strides(shape), strict=True)), jnp.int32)
+
+
+def _divided(entry: Array, by: int) -> Array:
+    return entry if by == 1 else jax.lax.div(entry, jnp.full_like(entry, by))
+
+
+def _rest(entry: Array, by: int) -> Array:
+    return jnp.zeros_like(entry) if by == 1 else jax.lax.rem(entry, jnp.full_like(entry, by))
