@@ -6,8 +6,9 @@ import plain
 import pytest
 
 from vsr.physics.engine import assemble_body
+from vsr.physics.squares.contact import Motion, Pose
 from vsr.physics.squares.limits import area_pressure, limit_rate, pressure_forces
-from vsr.physics.squares.springs import Masses, add_actuation_forces, rest_lengths, spring_forces
+from vsr.physics.squares.springs import rest_lengths, spring_numbers, voxel_forces
 from vsr.robot import Body, Material
 from vsr.robot.springs import SQUARE_GROUPS, Group
 
@@ -30,14 +31,12 @@ def ours(material, pose, control=0.0):
     model = assemble_body(Body(shape="a", materials={"a": material}))
     center, angle, velocity, spin = pose
     column = lambda values: jnp.asarray(values, jnp.float32)[:, None, None]  # noqa: E731
-    masses = Masses(
-        column(center[:, 0]), column(center[:, 1]), column(np.cos(angle)), column(np.sin(angle)),
-        column(velocity[:, 0]), column(velocity[:, 1]), column(spin),
-    )  # fmt: skip
+    pose = Pose(column(center[:, 0]), column(center[:, 1]), column(np.cos(angle)), column(np.sin(angle)))
+    motion = Motion(column(velocity[:, 0]), column(velocity[:, 1]), column(spin))
     values = jnp.full((1, 1), control, jnp.float32)
-    forces = spring_forces(model, masses, rest_lengths(model, values), 1e-3)
-    forces = add_actuation_forces(model, masses, values, forces)
-    return np.stack([forces.x[:, 0, 0], forces.y[:, 0, 0]], -1), np.asarray(forces.torque[:, 0, 0])
+    lengths = rest_lengths(model.spring_length, values)
+    x, y, torque = voxel_forces(spring_numbers(model, 1e-3), pose, motion, lengths, values)
+    return np.stack([x[:, 0, 0], y[:, 0, 0]], -1), np.asarray(torque[:, 0, 0])
 
 
 @pytest.mark.parametrize("scaffolding", SCAFFOLDINGS, ids="+".join)
@@ -70,7 +69,7 @@ def test_full_control_takes_the_originals_rest_lengths(original_voxel, control, 
 
 def test_rest_lengths_are_linear_on_either_side():
     model = assemble_body(Body(shape="a"))
-    length = lambda f: np.asarray(rest_lengths(model, jnp.full((1, 1), f)))[:, 0, 0]  # noqa: E731
+    length = lambda f: np.asarray(rest_lengths(model.spring_length, jnp.full((1, 1), f)))[:, 0, 0]  # noqa: E731
     np.testing.assert_allclose(length(0.5), (length(0.0) + length(1.0)) / 2, rtol=1e-6)
     np.testing.assert_allclose(length(-0.25), length(0.0) + 0.25 * (length(-1.0) - length(0.0)), rtol=1e-6)
 

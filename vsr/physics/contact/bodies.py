@@ -7,9 +7,9 @@ readily they yield, and take impulses. Arrays are those of vsr.physics.contact.v
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -85,10 +85,6 @@ class Bodies(NamedTuple):
         """Speed that a unit of impulse along unit directions gives to points [1/kg], (s, p); both (dimension, s, p)."""
         return _readiness(self.inverse_mass[:, None], self.inverse_inertia[:, :, :, None], lever, direction)
 
-    def readiness_of(self, number: np.ndarray, lever: Array, direction: Array) -> Array:
-        """The same for some bodies by their numbers, (m,); both (dimension, m)."""
-        return _readiness(self.inverse_mass[number], self.inverse_inertia[:, :, number], lever, direction)
-
 
 def _readiness(inverse_mass: Array, inverse_inertia: Array, lever: Array, direction: Array) -> Array:
     turning = moment(lever, direction)
@@ -120,7 +116,11 @@ class Sides(Protocol):
         """Velocity of the first side seen from the second [m/s], (dimension, m)."""
         ...
 
-    def yields(self, touches: Array, direction: Array) -> Array:
+    def shares(self, touches: Array) -> Any:
+        """How many contacts draw on each mass, for `yields`; touches: m."""
+        ...
+
+    def yields(self, shares: Any, direction: Array) -> Array:
         """At most how fast they part along directions if every contact gives a unit of impulse [1/kg], m."""
         ...
 
@@ -154,8 +154,11 @@ class Table:
     def parting(self, now: Speeds) -> Array:
         return now.nodes[:, None] - now.bodies[:, :, None] - carried(now.spin[:, :, None], self.lever)
 
-    def yields(self, touches: Array, direction: Array) -> Array:
-        on_node, on_body = _shared(touches, 0), _shared(touches, 1)[:, None]
+    def shares(self, touches: Array) -> tuple[Array, Array]:
+        return _shared(touches, 0), _shared(touches, 1)[:, None]
+
+    def yields(self, shares: tuple[Array, Array], direction: Array) -> Array:
+        on_node, on_body = shares
         return on_node * self.nodes.inverse_effective_mass(direction) + on_body * self.bodies.inverse_effective_mass(
             self.lever, direction
         )
@@ -186,7 +189,10 @@ class OnNodes:
     def parting(self, now: Speeds) -> Array:
         return now.nodes
 
-    def yields(self, touches: Array, direction: Array) -> Array:
+    def shares(self, touches: Array) -> None:
+        return None
+
+    def yields(self, shares: None, direction: Array) -> Array:
         return self.nodes.inverse_effective_mass(direction[:, None])[0]
 
     def pushed(self, now: Speeds, impulse: Array) -> Speeds:
@@ -199,13 +205,33 @@ class OnNodes:
         return now
 
 
+class AtBodies(Protocol):
+    """Rigid bodies at contacts, m of them, at most one each."""
+
+    @property
+    def lever(self) -> Array:
+        """From its center to the contact [m], (dimension, m)."""
+        ...
+
+    def at(self, values: Array, axis: int) -> Array:
+        """Of values of all bodies along an axis those at the contacts, anything where there is no body."""
+        ...
+
+    def counts(self, like: Array) -> Array | float:
+        """By which to multiply what was found by them: 0 where there is no body, (m,)."""
+        ...
+
+    def of(self, bodies: int, like: Array) -> Array:
+        """1 where a contact is one of a body's, (bodies, m); like: (m,)."""
+        ...
+
+
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class BodySide:
-    """Rigid bodies at contacts, m of them, one each."""
+    """Rigid bodies at contacts by numbers known before tracing."""
 
     lever: Array
-    """from its center to the contact [m], (dimension, m)"""
     numbers: tuple[int, ...] = field(metadata={"static": True})
     """of the bodies, -1 where there is none"""
 
@@ -214,12 +240,13 @@ class BodySide:
         """Of the bodies, any where there is none."""
         return np.maximum(np.array(self.numbers, int), 0)
 
+    def at(self, values: Array, axis: int) -> Array:
+        return values[(slice(None),) * axis + (self.number,)]
+
     def counts(self, like: Array) -> Array:
-        """1, or 0 where there is no body, (m,)."""
         return beside((np.array(self.numbers, int) >= 0).astype(like.dtype), like, 1)
 
     def of(self, bodies: int, like: Array) -> Array:
-        """1 where a contact is one of a body's, (bodies, m); like: (m,)."""
         table = np.array(self.numbers, int) == np.arange(bodies)[:, None]
         return beside(table.astype(self.lever.dtype), like[None], 2)
 
@@ -235,6 +262,48 @@ class BodySide:
         return BodySide(jnp.concatenate(held, 1), tuple(itertools.chain(*numbers)))
 
 
+class AmongNodes(Protocol):
+    """Places among vertices, m of them: a place moves as a weighted sum of vertices does."""
+
+    def seen(self, nodes: Array) -> Array:
+        """Weighted sums of vectors of the vertices, (dimension, m)."""
+        ...
+
+    def shares(self, touches: Array) -> Array:
+        """How much places that touch weigh on every vertex, (p,)."""
+        ...
+
+    def yields(self, shares: Array, nodes: Nodes, direction: Array) -> Array:
+        """At most how fast places give way along directions if every one gets a unit of impulse [1/kg], (m,)."""
+        ...
+
+    def given(self, impulse: Array) -> Array:
+        """What vertices get of impulses (dimension, m) at the places, (dimension, p)."""
+        ...
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Weights:
+    """Places among vertices as a matrix."""
+
+    weight: Array
+    """of every vertex, positive on the first side and negative on the second, (m, p)"""
+
+    def seen(self, nodes: Array) -> Array:
+        return summed(self.weight * nodes[:, None], 2)
+
+    def shares(self, touches: Array) -> Array:
+        size = jnp.abs(self.weight)
+        return materialize(size, summed(size * touches[:, None], 0))
+
+    def yields(self, shares: Array, nodes: Nodes, direction: Array) -> Array:
+        return summed(jnp.abs(self.weight) * shares * nodes.inverse_effective_mass(direction[:, :, None]), 1)
+
+    def given(self, impulse: Array) -> Array:
+        return summed(self.weight * impulse[:, :, None], 1)
+
+
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Rows:
@@ -243,43 +312,52 @@ class Rows:
     nodes: Nodes
     bodies: Bodies | None
     """None if no contact has one"""
-    weight: Array | None = None
-    """of every vertex, positive on the first side and negative on the second, (m, p); None if there are none"""
-    first: BodySide | None = None
-    second: BodySide | None = None
+    places: AmongNodes | None = None
+    """None if there are none"""
+    first: AtBodies | None = None
+    second: AtBodies | None = None
 
     @property
     def rigid(self) -> bool:
-        return self.weight is None
+        return self.places is None
 
     @property
-    def _body_sides(self) -> list[tuple[BodySide, int]]:
+    def _body_sides(self) -> list[tuple[AtBodies, int]]:
         return [(held, sign) for held, sign in ((self.first, 1), (self.second, -1)) if held is not None]
 
     def parting(self, now: Speeds) -> Array:
-        parts = [] if self.weight is None else [summed(self.weight * now.nodes[:, None], 2)]
+        return self._parting(now, carried)
+
+    def _parting(self, now: Speeds, turned: Callable[[Array, Array], Array]) -> Array:
+        parts = [] if self.places is None else [self.places.seen(now.nodes)]
         for held, sign in self._body_sides:
-            speed = now.bodies[:, held.number] + carried(now.spin[:, held.number], held.lever)
+            speed = held.at(now.bodies, 1) + turned(held.at(now.spin, 1), held.lever)
             parts.append(sign * held.counts(speed[0]) * speed)
         return sum(parts[1:], parts[0])
 
-    def yields(self, touches: Array, direction: Array) -> Array:
-        parts = []
-        if self.weight is not None:
-            size = jnp.abs(self.weight)
-            load = materialize(size, summed(size * touches[:, None], 0))
-            parts.append(summed(size * load * self.nodes.inverse_effective_mass(direction[:, :, None]), 1))
+    def shares(self, touches: Array) -> tuple[Array | None, list[Array]]:
+        on_bodies = []
         for held, _ in self._body_sides:
             assert self.bodies is not None
-            share = summed(held.of(self.bodies.count, touches) * touches, 1)[held.number]
-            share = jnp.where(share > 1, share / BOLDNESS, 1)
-            ready = self.bodies.readiness_of(held.number, held.lever, direction)
+            share = summed(held.of(self.bodies.count, touches) * touches, 1)
+            on_bodies.append(held.at(jnp.where(share > 1, share / BOLDNESS, 1), 0))
+        return None if self.places is None else self.places.shares(touches), on_bodies
+
+    def yields(self, shares: tuple[Array | None, list[Array]], direction: Array) -> Array:
+        on_nodes, on_bodies = shares
+        parts = []
+        if self.places is not None and on_nodes is not None:
+            parts.append(self.places.yields(on_nodes, self.nodes, direction))
+        for (held, _), share in zip(self._body_sides, on_bodies, strict=True):
+            assert self.bodies is not None
+            own = held.at(self.bodies.inverse_mass, 0), held.at(self.bodies.inverse_inertia, 2)
+            ready = _readiness(*own, held.lever, direction)
             parts.append(held.counts(ready) * share * ready)
         return sum(parts[1:], parts[0])
 
     def pushed(self, now: Speeds, impulse: Array) -> Speeds:
-        if self.weight is not None:
-            now = push_nodes(self.nodes, now, summed(self.weight * impulse[:, :, None], 1))
+        if self.places is not None:
+            now = push_nodes(self.nodes, now, self.places.given(impulse))
         for held, sign in self._body_sides:
             assert self.bodies is not None
             own = sign * held.of(self.bodies.count, impulse[0])
@@ -289,26 +367,21 @@ class Rows:
         return now
 
     def way(self, drift: Speeds) -> Array:
-        if self.weight is None:  # what rolls touches with ever other points, so only the motion of centers counts
-            return self.parting(drift)
-        parts = [summed(self.weight * drift.nodes[:, None], 2)]
-        for held, sign in self._body_sides:
-            moved = drift.bodies[:, held.number] + swept(drift.spin[:, held.number], held.lever)
-            parts.append(sign * held.counts(moved[0]) * moved)
-        return sum(parts[1:], parts[0])
+        # What rolls touches with ever other points, so only the motion of centers counts.
+        return self._parting(drift, carried if self.places is None else swept)
 
     def steadied(self, now: Speeds, shift: Array) -> Speeds:
         if self.bodies is None or self.first is None:
             return now
-        ahead = now.bodies[:, self.first.number]
-        if self.weight is None:
+        ahead = self.first.at(now.bodies, 1)
+        if self.places is None:
             if self.second is None:
                 return now
             held = self.second
-            both = held.counts(shift[0]) * (self.bodies.inverse_mass[self.first.number] > 0)
-            turning = both * moment(shift, now.bodies[:, held.number] - ahead)
+            both = held.counts(shift[0]) * (self.first.at(self.bodies.inverse_mass, 0) > 0)
+            turning = both * moment(shift, held.at(now.bodies, 1) - ahead)
         else:
-            held, turning = self.first, -moment(shift, ahead + summed(self.weight * now.nodes[:, None], 2))
+            held, turning = self.first, -moment(shift, ahead + self.places.seen(now.nodes))
         own = held.of(self.bodies.count, shift[0])
         return _turn_bodies(self.bodies, now, summed(own * turning[:, None], 2))
 

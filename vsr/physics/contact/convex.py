@@ -69,6 +69,10 @@ class Placed(NamedTuple):
     radius: Array
     """(s,)"""
 
+    def faces(self) -> list[tuple[Array, Array]]:
+        """Normals (dimension, s) and offsets (s,), one after the other."""
+        return [(self.normal[:, :, face], self.offset[:, face]) for face in range(self.offset.shape[1])]
+
     def of(self, number: np.ndarray) -> Placed:
         """Some of them, by numbers known before tracing."""
         axes = (1, 1, 1, 0, 1, 1, 0)
@@ -123,26 +127,36 @@ def points_in(
     """
     lever = point[:, None] - placed.center[:, :, None]
     away = None if outward is None else outward[:, None]
-    distance, normal = deepest_face(placed, point[:, None], away, margin)
+    distance, normal = deepest_face(placed.faces(), point[:, None], away, margin)
+    return or_round(placed.radius, round_ones, Distance(distance, normal, lever))
+
+
+def or_round(radius: Array, round_ones: tuple[bool, ...], flat: Distance) -> Distance:
+    """From round bodies by their radius [m], (s,), from others as given."""
+    distance, normal, lever = flat
     if any(round_ones):
         away = jnp.sqrt(dot(lever, lever) + jnp.finfo(lever.dtype).tiny)
         is_round = beside(np.array(round_ones)[:, None], away, 2)
-        distance = jnp.where(is_round, away - placed.radius[:, None], distance)
+        distance = jnp.where(is_round, away - radius[:, None], distance)
         normal = jnp.where(is_round, lever / away, normal)
     return Distance(distance, normal, lever)
 
 
 def deepest_face(
-    placed: Placed, point: Array, outward: Array | None = None, margin: Array | float = 0.0
+    faces: Sequence[tuple[Array, Array]],
+    point: Array,
+    outward: Array | None = None,
+    margin: Array | float = 0.0,
 ) -> tuple[Array, Array]:
     """The greatest distance from any face and that face's normal; point, outward: (dimension, s or 1, p).
 
-    Faces that look the same way as outward count only if the point is beyond them by more than a margin [m].
+    faces: normals (dimension, s) and offsets (s,) as seen from where points are. Those
+    that look the same way as outward count only if the point is beyond them by more than a margin [m].
     """
     distance = normal = None
-    for face in range(placed.offset.shape[1]):
-        here = placed.normal[:, :, face, None]
-        away = dot(here, point) - placed.offset[:, face, None]
+    for here, offset in faces:
+        here = here[:, :, None]
+        away = dot(here, point) - offset[:, None]
         if outward is not None:
             away = jnp.where(looks_along(here, outward) & (away < margin), -FAR, away)
         if distance is None or normal is None:

@@ -12,9 +12,9 @@ from jax import Array
 from vsr.compute.vector import split
 from vsr.compute.xla import materialize
 from vsr.environment.surfaces import combined_friction, combined_restitution, ground
-from vsr.physics.contact.bodies import Bodies, BodySide, Nodes, OnNodes, Rows, Table
+from vsr.physics.contact.bodies import Bodies, BodySide, Nodes, OnNodes, Rows, Table, Weights
 from vsr.physics.contact.broadphase import CandidatePairs
-from vsr.physics.contact.convex import FAR, Placed, points_in
+from vsr.physics.contact.convex import FAR, Distance, Placed, points_in
 from vsr.physics.contact.lattices import Lattice, outward_of
 from vsr.physics.contact.pairs import Manifold, flat_pairs, round_pairs
 from vsr.physics.contact.solver import Contact
@@ -33,11 +33,16 @@ def vertices_in_bodies(
     """Vertices of robots in rigid bodies: a table of all pairs."""
     outward = materialize(nodes.position, outward_of(nodes.position, lattice))
     closest = points_in(placed, rounds, nodes.position, outward, MARGIN * lattice.side.max(0))
+    return touching_bodies(nodes, lattice.at_surface & nodes.exists, bodies, closest)
+
+
+def touching_bodies(nodes: Nodes, surface: Array, bodies: Bodies, closest: Distance) -> Contact:
+    """Vertices whose places in rigid bodies are known; surface: True for those that can touch, (p,)."""
     inside = (closest.distance < 0) & (closest.distance > -FAR / 2)
     return Contact(
         normal=closest.normal,
         depth=jnp.where(inside, -closest.distance, 0),
-        touches=inside & lattice.at_surface & nodes.exists,
+        touches=inside & surface,
         friction=combined_friction(nodes.friction, bodies.friction[:, None]),
         restitution=combined_restitution(nodes.restitution, bodies.restitution[:, None]),
         sides=Table(nodes, bodies, closest.lever),
@@ -108,7 +113,7 @@ def bodies_in_voxels(
         sides=Rows(
             nodes,
             bodies,
-            weight=-found.among(nodes.count),
+            places=Weights(-found.among(nodes.count)),
             first=BodySide(jnp.concatenate(levers, 1), tuple(number.tolist())),
         ),
     )
@@ -172,7 +177,7 @@ def vertices_in_voxels(nodes: Nodes, lattice: Lattice, pairs: CandidatePairs) ->
         touches=found.touches,
         friction=combined_friction(look_up(nodes.friction, pairs.point), found.of(nodes.friction)),
         restitution=combined_restitution(look_up(nodes.restitution, pairs.point), found.of(nodes.restitution)),
-        sides=Rows(nodes, None, weight=own - found.among(nodes.count)),
+        sides=Rows(nodes, None, places=Weights(own - found.among(nodes.count))),
     )
 
 
@@ -187,7 +192,7 @@ def corners_of_ground_in_voxels(
         touches=found.touches,
         friction=combined_friction(terrain.friction, found.of(nodes.friction)),
         restitution=combined_restitution(terrain.restitution, found.of(nodes.restitution)),
-        sides=Rows(nodes, None, weight=-found.among(nodes.count)),
+        sides=Rows(nodes, None, places=Weights(-found.among(nodes.count))),
     )
 
 

@@ -208,7 +208,7 @@ def round_pairs(ball: Placed, other: Placed, is_round: np.ndarray) -> Manifold:
 def _nearest_on(placed: Placed, point: Array) -> tuple[Array, Array, Array]:
     """The place on each body's surface nearest to a point each, whether the point is inside, and the deepest face's
     normal; point: (dimension, m)."""
-    deepest, normal = deepest_face(placed, point[:, :, None])
+    deepest, normal = deepest_face(placed.faces(), point[:, :, None])
     deepest, normal = deepest[:, 0], normal[:, :, 0]
     inside = deepest < 0
     least, nearest = jnp.full_like(deepest, jnp.inf), point

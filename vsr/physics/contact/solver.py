@@ -165,11 +165,11 @@ def _improved(
         now, impulses = state
         better = []
         for *group, impulse, often in zip(contacts, asked, least, impulses, counts.passes, strict=True):
-            now, after = iterate(often, partial(_pass, *group), (now, impulse))
+            now, after = iterate(often, partial(_pass, *group), (now, impulse), long=True)
             better.append(after)
         return now, tuple(better)
 
-    return iterate(counts.iterations, improve, state)
+    return iterate(counts.iterations, improve, state, long=True)
 
 
 def _pass(contact: Contact, asked: _Asked, least: Array, state: tuple[Speeds, Impulse]) -> tuple[Speeds, Impulse]:
@@ -186,8 +186,9 @@ def _ask(contact: Contact, now: Speeds, drift: Speeds, duration: float) -> _Aske
     normal, sides = contact.normal, contact.sides
     parting = sides.parting(now)
     speed = dot(parting, normal)
-    along = sides.yields(contact.touches, normal)
-    across = [sides.yields(contact.touches, tangent) for tangent in tangents(normal)]
+    shares = sides.shares(contact.touches)
+    along = sides.yields(shares, normal)
+    across = [sides.yields(shares, tangent) for tangent in tangents(normal)]
     most = across[0] if len(across) == 1 else jnp.maximum(*across)
     way = sides.way(drift)
     along_way = dot(way, normal)
@@ -321,11 +322,11 @@ def _shifted(
         moves, shifts = state
         better = []
         for *group, shift, often in zip(contacts, asked, undone, shifts, counts.passes, strict=True):
-            moves, after = iterate(often, partial(_shift, *group), (moves, shift))
+            moves, after = iterate(often, partial(_shift, *group), (moves, shift), long=True)
             better.append(after)
         return moves, tuple(better)
 
-    moves, shifts = iterate(counts.shifts, improve, (moves, shifts))
+    moves, shifts = iterate(counts.shifts, improve, (moves, shifts), long=True)
     for contact, shift in zip(contacts, shifts, strict=True):
         now = contact.sides.steadied(now, whole(contact, shift))
     return now, jax.tree.map(jnp.add, drift, moves)

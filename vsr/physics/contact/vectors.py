@@ -1,6 +1,7 @@
 """Arrays of contact: vectors have their components on the FIRST axis, and every array may have further axes at the END.
 
-Then robots lie side by side in memory (vsr.compute.xla), which is fast, and sums run over leading axes.
+Then robots lie side by side in memory (vsr.compute.xla), which is fast, and sums run over leading axes. In the kernel
+of contacts (vsr.physics.contact.gpu) there are no further axes, and the last one may be that of lanes.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+
+from vsr.compute.xla import in_kernel
 
 Tree = TypeVar("Tree")
 
@@ -27,7 +30,7 @@ def dot(one: Array, other: Array) -> Array:
 
 def summed(values: Array, axis: int) -> Array:
     """The sum along an axis."""
-    if not 0 < values.shape[axis] <= FEW:
+    if in_kernel() or not 0 < values.shape[axis] <= FEW:
         return values.sum(axis)
     parts = parts_of(values, axis)
     return sum(parts[1:], parts[0])

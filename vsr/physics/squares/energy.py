@@ -96,7 +96,7 @@ def _springs(model: SquareModel, motion: MassMotion, control: Array) -> Array:
     unit = between / length[..., None]
     levers = [arm[..., 0] * unit[..., 1] - arm[..., 1] * unit[..., 0] for _, arm in (first, second)]
     effective = 1 / (2 / model.mass + (levers[0] ** 2 + levers[1] ** 2) / model.inertia)
-    rest = rest_lengths(model, control)[np.array([spring.kind for spring in SPRINGS])]
+    rest = rest_lengths(model.spring_length, control)[np.array([spring.kind for spring in SPRINGS])]
     there = model.groups[np.array([spring.group for spring in SPRINGS])]
     return (0.5 * there * effective * model.angular_frequency**2 * (length - rest) ** 2).sum()
 

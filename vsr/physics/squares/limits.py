@@ -38,6 +38,8 @@ DAMPING_RATIO = 0.7
 
 TINY = 1e-12
 """Keeps what has no length from dividing by zero [m²]."""
+NO_LIMIT = 1e30
+"""The squared upper limit of what has none [m²]."""
 
 
 def limit_rate(model: SquareModel, substep: float) -> Array:
@@ -58,35 +60,39 @@ def _own_rate(springs: Any) -> Any:
     return (STIFFNESS * springs).clip(None, STIFF).clip(LEAST_STIFFNESS * springs)
 
 
-def limit_tension(
-    model: SquareModel, center: tuple[Array, Array], center_rate: tuple[Array, Array], rate: Array
-) -> Array:
-    """Tension (over distance) that keeps centers of side-adjacent masses within their limits, (4, rows, columns, ...).
-
-    center: from the first mass of each side to the second [m]; center_rate: its rate [m/s]; rate: of active limits
-    [rad/s]. Lengths are compared squared: exact in sign, right to first order, and no root is needed.
-    """
-    distance_2 = center[0] ** 2 + center[1] ** 2
-    closing = center[0] * center_rate[0] + center[1] * center_rate[1]
-
-    def tension(limit: Array, side: int) -> Array:
-        limit_2 = jnp.maximum(limit * limit, TINY)
-        excess = (distance_2 - limit_2) / (2 * limit_2)
-        pull = model.mass / 2 * (rate**2 * excess + 2 * DAMPING_RATIO * rate * closing / limit_2)
-        return jnp.where(side * excess > 0, side * jnp.maximum(side * pull, 0), 0) * model.present
-
-    total = jnp.zeros_like(distance_2)
+def limit_numbers(model: SquareModel, substep: float) -> dict[str, Array]:
+    """All that forces of limits depend on, (rows, columns, ...), those that there are; substep: see `limit_rate`."""
+    numbers: dict[str, Array] = {}
+    rate = limit_rate(model, substep)
+    stiffness = model.present * model.mass * rate**2
+    for name, limit in (("lower", model.lower_limit), ("upper", model.upper_limit)):
+        if limit is not None:
+            squared = jnp.clip(limit * limit, TINY, NO_LIMIT)
+            numbers |= {"limit_lag": 2 * DAMPING_RATIO / rate}
+            numbers |= {name: squared, f"{name}_stiffness": stiffness / (4 * squared)}
     if model.lower_limit is not None:
-        total = total + tension(model.lower_limit, -1)
-    if model.upper_limit is not None:
-        total = total + jnp.where(jnp.isfinite(model.upper_limit), tension(model.upper_limit, +1), 0)
-    return total
+        # Of the square of a voxel's four centers, with all sides at their lower limit.
+        numbers |= {"least_area": model.lower_limit**2, "area_stiffness": 2 * stiffness}
+    return numbers
 
 
-def least_area(model: SquareModel) -> Array:
-    """Of the square of its four centers, with all sides at their lower limit [m²], (rows, columns, ...)."""
-    assert model.lower_limit is not None
-    return model.lower_limit**2
+def limit_tension(
+    numbers: dict[str, Array], center: tuple[Array, Array], center_rate: tuple[Array, Array]
+) -> Array | None:
+    """Tension (over distance) that keeps centers of side-adjacent masses within their limits, (4, ...), if any.
+
+    center: from the first mass of each side to the second [m]; center_rate: its rate [m/s]. Lengths are compared
+    squared: exact in sign, right to first order, and no root is needed.
+    """
+    parts = []
+    for name, within in (("lower", jnp.minimum), ("upper", jnp.maximum)):
+        if name in numbers:
+            excess = center[0] * center[0] + center[1] * center[1] - numbers[name]
+            late = 2 * numbers["limit_lag"] * (center[0] * center_rate[0] + center[1] * center_rate[1])
+            # The spring of a limit never pulls a lower one shut nor pushes an upper one open.
+            pull = within(numbers[f"{name}_stiffness"] * (excess + late), 0)
+            parts.append(jnp.where(excess < 0 if name == "lower" else excess > 0, pull, 0))
+    return sum(parts[1:], parts[0]) if parts else None
 
 
 def area_pressure(

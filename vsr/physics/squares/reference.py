@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache, partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -38,7 +39,7 @@ from vsr.physics.squares.contact import (
 )
 from vsr.physics.squares.geometry import clusters_of_masses, masses_of_clusters, telemetry
 from vsr.physics.squares.model import SquareModel, SquareState
-from vsr.physics.squares.springs import Masses, add_actuation_forces, rest_lengths, spring_forces
+from vsr.physics.squares.springs import Numbers, rest_lengths, spring_numbers, voxel_forces
 from vsr.physics.telemetry import Telemetry, through_intervals
 from vsr.terrain.surface import nearest_surface
 
@@ -124,7 +125,7 @@ def _advance(
     model: SquareModel, environment: Environment, state: SquareState, control: Array, substep: float, count: int
 ) -> SquareState:
     control = jnp.clip(control, -1, 1)
-    rest_length = rest_lengths(model, control)
+    numbers, lengths = spring_numbers(model, substep), rest_lengths(model.spring_length, control)
     terrain = ground_line(environment)
     contact = None
     if terrain is not None:
@@ -135,7 +136,7 @@ def _advance(
 
     def body(_, carry: tuple[Pose, Motion]) -> tuple[Pose, Motion]:
         pose, motion = carry
-        forces = _cluster_forces(model, pose, motion, control, rest_length, substep)
+        forces = _cluster_forces(model, numbers, pose, motion, lengths, control)
         if load is not None:
             forces = forces[0] + load[0], forces[1] + load[1], forces[2]
         after = accelerate(motion, forces, model.inverse_mass, model.inverse_inertia, fall, decay, substep)
@@ -168,26 +169,14 @@ def _split(state: SquareState, batch: tuple[int, ...]) -> tuple[Pose, Motion]:
 
 
 def _cluster_forces(
-    model: SquareModel, pose: Pose, motion: Motion, control: Array, rest_length: Array, substep: float
+    model: SquareModel, numbers: Numbers, pose: Pose, motion: Motion, lengths: Array, control: Array
 ) -> tuple[Array, Array, Array]:
     """Force and torque on every cluster from springs, limits and force actuation."""
-    x, y, cosine, sine, velocity_x, velocity_y, spin = (
-        masses_of_clusters(field, model.in_second_layer) for field in (*pose, *motion)
-    )
-    offset_x, offset_y = model.mass_offset[:, :, :, 0], model.mass_offset[:, :, :, 1]
-    arm_x = cosine * offset_x - sine * offset_y
-    arm_y = sine * offset_x + cosine * offset_y
-    masses, arm_x, arm_y = materialize(
-        pose.x,
-        (
-            Masses(x + arm_x, y + arm_y, cosine, sine, velocity_x - spin * arm_y, velocity_y + spin * arm_x, spin),
-            arm_x,
-            arm_y,
-        ),
-    )
-    forces = materialize(pose.x, spring_forces(model, masses, rest_length, substep))
-    forces = add_actuation_forces(model, masses, control, forces)
-    forces = materialize(pose.x, forces._replace(torque=forces.torque + arm_x * forces.y - arm_y * forces.x))
+
+    def of_masses(fields: Any) -> Any:
+        return jax.tree.map(lambda field: masses_of_clusters(field, model.in_second_layer), fields)
+
+    forces = voxel_forces(numbers, of_masses(pose), of_masses(motion), lengths, control)
     layers = pose.x.shape[0]
     force_x, force_y, torque = (clusters_of_masses(part, model.in_second_layer, layers) for part in forces)
     return materialize(pose.x, (force_x, force_y, torque))

@@ -7,72 +7,81 @@ A spring of frequency f and damping ratio ζ between two anchors acts along the 
 where the effective mass m includes the turning of the two masses about their own centers and therefore follows the
 pose. With the unnormalized d = p₂ - p₁ and q = d·d this needs one root and one division per spring:
 
-    force on mass 1 = φ d,   φ = (ω² (q - L √q) + 2 ζ ω d·ḋ) / ((1/m₁ + 1/m₂) q + ((r₁×d)² + (r₂×d)²) / I),
+    force on mass 1 = φ d,   φ = (m ω²/2) (q - L √q + (2 ζ/ω) d·ḋ) / (q + (m/2I) ((r₁×d)² + (r₂×d)²)),
 
 its torque on mass 1 is φ (r₁×d), and both are reversed for mass 2.
 
-Every array may have further axes at the end (see vsr.physics.squares.model).
+Written for whole grids and for the lanes of a GPU kernel alike: arrays may have any further axes at the end. Distances
+are measured from a voxel's first cluster, so a robot far away is computed as precisely as one at the origin.
 
 Control values set rest lengths (area actuation) or forces on the masses: +1 shrinks a voxel, -1 enlarges it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 
 from vsr.compute.xla import materialize
 from vsr.physics.actuation import inward_force
-from vsr.physics.squares.limits import (
-    DAMPING_RATIO,
-    TINY,
-    area_pressure,
-    least_area,
-    limit_rate,
-    limit_tension,
-    pressure_forces,
-)
-from vsr.physics.squares.model import SIDE_ALONG, SIDE_SPRINGS, SquareModel
+from vsr.physics.squares.contact import Motion, Pose
+from vsr.physics.squares.limits import TINY, area_pressure, limit_numbers, limit_tension, pressure_forces
+from vsr.physics.squares.model import SIDE_SPRINGS, SquareModel
 from vsr.robot.springs import SQUARE_GROUPS, Group
 
+Numbers = dict[str, Array]
+"""Of voxels, by name: `spring_numbers`."""
 
-class Masses(NamedTuple):
-    """Motion of all masses; each field (4, rows, columns, ...)."""
 
-    x: Array
-    y: Array
-    cosine: Array
-    sine: Array
-    velocity_x: Array
-    velocity_y: Array
+def spring_numbers(model: SquareModel, substep: float) -> Numbers:
+    """All that forces of voxels depend on, (rows, columns, ...), some with an axis before; substep: see `limit_rate`.
+
+    There are the numbers of limits and of force actuation only if a material has them.
+    """
+    has_springs = model.angular_frequency > 0
+    numbers = {
+        "half_side": model.half_side * model.present,
+        "stiffness": model.mass * model.angular_frequency**2 / 2 * model.groups,
+        "lag": jnp.where(has_springs, 2 * model.damping_ratio / jnp.where(has_springs, model.angular_frequency, 1), 0),
+        "mass_over_inertia": model.mass / (2 * model.inertia),
+        "offset_x": model.mass_offset[:, :, :, 0],
+        "offset_y": model.mass_offset[:, :, :, 1],
+    }
+    if model.max_force is not None:
+        numbers["max_force"] = model.max_force
+    return numbers | limit_numbers(model, substep)
+
+
+class _Masses(NamedTuple):
+    """Of voxels; pairs are x and y, fields (4, ...)."""
+
+    center: tuple[Array, Array]
+    """seen from the voxel's first cluster [m]"""
+    arm: tuple[Array, Array]
+    """from the cluster's center to the mass's"""
+    near: tuple[Array, Array]
+    """from the center to the corner on the next mass's side and inward, both as the side has them that leads there"""
+    velocity: tuple[Array, Array]
     spin: Array
 
 
-class Forces(NamedTuple):
-    """What acts on each mass: force [N] and torque about its center [N m]; each (4, rows, columns, ...)."""
-
-    x: Array
-    y: Array
-    torque: Array
-
-
 class _Sides(NamedTuple):
-    """The two masses of every side as its springs see them; pairs are x and y, fields (4, rows, columns, ...)."""
+    """The second mass of every side as the first sees it; pairs are x and y, fields (4, ...)."""
 
     center: tuple[Array, Array]
-    """from the first mass's center to the second's"""
-    center_rate: tuple[Array, Array]
-    first_half: tuple[Array, Array]
-    """half side of the first mass along the side"""
-    second_half: tuple[Array, Array]
-    first_spin: Array
-    second_spin: Array
+    """from the first mass's center"""
+    rate: tuple[Array, Array]
+    """of its change"""
+    near: tuple[Array, Array]
+    spin: Array
 
 
 class _Spring(NamedTuple):
-    """One spring of every side; fields (4, rows, columns, ...)."""
+    """One spring of every side; fields (4, ...)."""
 
     d_x: Array
     """from its anchor on the first mass to that on the second [m]"""
@@ -83,24 +92,33 @@ class _Spring(NamedTuple):
     """r₂×d [m²]"""
 
 
-def spring_forces(model: SquareModel, masses: Masses, rest_length: Array, substep: float) -> Forces:
-    """Forces of springs and distance limits.
+def voxel_forces(
+    numbers: Numbers, pose: Pose, motion: Motion, lengths: Array, control: Array
+) -> tuple[Array, Array, Array]:
+    """Force x and y [N] and torque [N m] on the cluster of each of a voxel's four masses, (4, ...).
 
-    rest_length: of each kind of spring now [m], (kinds, rows, columns, ...); substep: [s], which limits may be too
-    stiff for.
+    pose, motion: of these clusters, (4, ...); lengths: of the kinds of spring now [m], (kinds, ...); control: in
+    [-1, 1]. From springs, limits and force actuation.
     """
-    sides = materialize(masses.spin, _view_sides(model, masses))
-    tensions = materialize(masses.spin, tuple(_tension(model, sides, spring, rest_length) for spring in SIDE_SPRINGS))
-    rate = limit_rate(model, substep)
-    limited = model.lower_limit is not None or model.upper_limit is not None
-    limit = limit_tension(model, sides.center, sides.center_rate, rate) if limited else None
-    force_x, force_y, torque_first, torque_second = materialize(masses.spin, _side_sums(sides, tensions, limit))
-    cross_x, cross_y = materialize(masses.spin, _diagonal_forces(model, masses, rest_length, rate))
-    return Forces(
-        _on_masses(force_x, cross_x),
-        _on_masses(force_y, cross_y),
-        jnp.stack([torque_first[corner] + torque_second[corner - 1] for corner in range(4)]),
-    )
+    masses = materialize(pose.x, _see_masses(numbers, pose, motion))
+    sides = materialize(pose.x, _see_sides(masses))
+    tensions = materialize(pose.x, tuple(_tension(numbers, masses, sides, spring, lengths) for spring in SIDE_SPRINGS))
+    limit = limit_tension(numbers, sides.center, sides.rate)
+    force_x, force_y, torque_first, torque_second = materialize(pose.x, _side_sums(masses, sides, tensions, limit))
+    cross_x, cross_y = materialize(pose.x, _diagonal_forces(numbers, masses, lengths))
+    force_x, force_y = _on_masses(force_x, cross_x), _on_masses(force_y, cross_y)
+    torque = jnp.stack([torque_first[corner] + torque_second[corner - 1] for corner in range(4)])
+    if "max_force" in numbers:
+        inward_x, inward_y = inward_force(control * numbers["max_force"], masses.center, (0,))
+        force_x, force_y = materialize(pose.x, (force_x + inward_x, force_y + inward_y))
+    return materialize(pose.x, (force_x, force_y, torque + masses.arm[0] * force_y - masses.arm[1] * force_x))
+
+
+def mass_centers(numbers: Numbers, pose: Pose) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    """From clusters' centers to those of a voxel's four masses, and from its first cluster's [m], x and y (4, ...)."""
+    arm_x = pose.cosine * numbers["offset_x"] - pose.sine * numbers["offset_y"]
+    arm_y = pose.sine * numbers["offset_x"] + pose.cosine * numbers["offset_y"]
+    return (arm_x, arm_y), ((pose.x - pose.x[:1]) + arm_x, (pose.y - pose.y[:1]) + arm_y)
 
 
 def _on_masses(of_sides: Array, of_diagonals: Array) -> Array:
@@ -117,106 +135,96 @@ def _next(values: Array) -> Array:
     return jnp.concatenate([values[1:], values[:1]])
 
 
-def _view_sides(model: SquareModel, masses: Masses) -> _Sides:
-    second = Masses(*map(_next, masses))
-    pad = (1,) * (masses.x.ndim - 1)
-    along_x, along_y = (jnp.asarray(SIDE_ALONG[:, axis], masses.x.dtype).reshape(4, *pad) for axis in (0, 1))
-
-    def half(mass: Masses) -> tuple[Array, Array]:
-        return (
-            model.half_side * (mass.cosine * along_x - mass.sine * along_y),
-            model.half_side * (mass.sine * along_x + mass.cosine * along_y),
-        )
-
-    return _Sides(
-        center=(second.x - masses.x, second.y - masses.y),
-        center_rate=(second.velocity_x - masses.velocity_x, second.velocity_y - masses.velocity_y),
-        first_half=half(masses),
-        second_half=half(second),
-        first_spin=masses.spin,
-        second_spin=second.spin,
+def _see_masses(numbers: Numbers, pose: Pose, motion: Motion) -> _Masses:
+    arm, center = mass_centers(numbers, pose)
+    half_cosine, half_sine = numbers["half_side"] * pose.cosine, numbers["half_side"] * pose.sine
+    u, v = half_cosine - half_sine, half_cosine + half_sine  # the corner of mass 0 that all its sides' springs share
+    return _Masses(
+        center,
+        arm,
+        (jnp.stack([u[0], -v[1], -u[2], v[3]]), jnp.stack([v[0], u[1], -v[2], -u[3]])),
+        (motion.x - motion.spin * arm[1], motion.y + motion.spin * arm[0]),
+        motion.spin,
     )
 
 
-def _see_spring(sides: _Sides, sign_first: int, sign_second: int) -> _Spring:
+def _see_sides(masses: _Masses) -> _Sides:
+    center, velocity = masses.center, masses.velocity
+    return _Sides(
+        center=(_next(center[0]) - center[0], _next(center[1]) - center[1]),
+        rate=(_next(velocity[0]) - velocity[0], _next(velocity[1]) - velocity[1]),
+        near=(_next(masses.near[0]), _next(masses.near[1])),
+        spin=_next(masses.spin),
+    )
+
+
+def _see_spring(masses: _Masses, sides: _Sides, sign_first: int, sign_second: int) -> _Spring:
     """The spring between the given inward sides of the two masses."""
-    (first_x, first_y), (second_x, second_y) = sides.first_half, sides.second_half
-    arm_first_x, arm_first_y = first_x - sign_first * first_y, first_y + sign_first * first_x
-    arm_second_x, arm_second_y = -second_x - sign_second * second_y, -second_y + sign_second * second_x
-    d_x = sides.center[0] + arm_second_x - arm_first_x
-    d_y = sides.center[1] + arm_second_y - arm_first_y
-    return _Spring(d_x, d_y, arm_first_x * d_y - arm_first_y * d_x, arm_second_x * d_y - arm_second_y * d_x)
+    (first_x, first_y), (second_x, second_y) = masses.near, sides.near
+    if sign_first < 0:  # a quarter turn back
+        first_x, first_y = first_y, -first_x
+    if sign_second < 0:  # and forward, as seen from the second mass
+        second_x, second_y = -second_y, second_x
+    d_x = (sides.center[0] + second_x) - first_x
+    d_y = (sides.center[1] + second_y) - first_y
+    return _Spring(d_x, d_y, first_x * d_y - first_y * d_x, second_x * d_y - second_y * d_x)
 
 
-def _tension(model: SquareModel, sides: _Sides, spring: tuple[int, int, int, int], rest_length: Array) -> Array:
-    """φ of one of SIDE_SPRINGS in every side [N/m], (4, rows, columns, ...)."""
+def _tension(
+    numbers: Numbers, masses: _Masses, sides: _Sides, spring: tuple[int, int, int, int], lengths: Array
+) -> Array:
+    """φ of one of SIDE_SPRINGS in every side [N/m], (4, ...)."""
     sign_first, sign_second, group, kind = spring
-    d_x, d_y, lever_first, lever_second = _see_spring(sides, sign_first, sign_second)
-    q = d_x * d_x + d_y * d_y + TINY
+    d_x, d_y, lever_first, lever_second = _see_spring(masses, sides, sign_first, sign_second)
+    lag, q = numbers["lag"], TINY + d_x * d_x + d_y * d_y
     # An anchor at r on a mass that turns with rate w adds d·(w ẑ×r) = w (r×d) to d·ḋ.
-    opening = d_x * sides.center_rate[0] + d_y * sides.center_rate[1]
-    opening = opening + sides.second_spin * lever_second - sides.first_spin * lever_first
-    damping = 2 * model.damping_ratio * model.angular_frequency
-    pull = model.angular_frequency**2 * (q - rest_length[kind] * jnp.sqrt(q)) + damping * opening
-    resistance = 2 / model.mass * q + 1 / model.inertia * (lever_first**2 + lever_second**2)
-    return model.groups[group] * pull / resistance
+    pull = q - lengths[kind] * jnp.sqrt(q) + d_x * (lag * sides.rate[0]) + d_y * (lag * sides.rate[1])
+    pull = pull + (lag * sides.spin) * lever_second - (lag * masses.spin) * lever_first
+    resistance = q + numbers["mass_over_inertia"] * (lever_first * lever_first + lever_second * lever_second)
+    return (numbers["stiffness"][group] * pull) * (1 / resistance)
 
 
-def _side_sums(sides: _Sides, tensions: tuple[Array, ...], limit: Array | None) -> tuple[Array, Array, Array, Array]:
+def _side_sums(
+    masses: _Masses, sides: _Sides, tensions: tuple[Array, ...], limit: Array | None
+) -> tuple[Array, Array, Array, Array]:
     """Of the four springs and the limit of each side: force on the first mass, torque on the first and the second."""
-    force_x = force_y = torque_first = torque_second = jnp.zeros_like(sides.first_spin)
+    sums: list[Array] = []
     for (sign_first, sign_second, _, _), tension in zip(SIDE_SPRINGS, tensions, strict=True):
-        spring = _see_spring(sides, sign_first, sign_second)
-        force_x = force_x + tension * spring.d_x
-        force_y = force_y + tension * spring.d_y
-        torque_first = torque_first + tension * spring.lever_first
-        torque_second = torque_second - tension * spring.lever_second
+        spring = _see_spring(masses, sides, sign_first, sign_second)
+        parts = tension * spring.d_x, tension * spring.d_y, tension * spring.lever_first, -tension * spring.lever_second
+        sums = [total + part for total, part in zip(sums, parts, strict=True)] if sums else list(parts)
+    force_x, force_y, torque_first, torque_second = sums
     if limit is not None:
-        force_x = force_x + limit * sides.center[0]
-        force_y = force_y + limit * sides.center[1]
+        force_x, force_y = force_x + limit * sides.center[0], force_y + limit * sides.center[1]
     return force_x, force_y, torque_first, torque_second
 
 
-def _diagonal_forces(model: SquareModel, masses: Masses, rest_length: Array, rate: Array) -> tuple[Array, Array]:
-    """Forces of the two diagonal springs and of the least area on masses 0 and 1, (2, rows, columns, ...).
+def _diagonal_forces(numbers: Numbers, masses: _Masses, lengths: Array) -> tuple[Array, Array]:
+    """Forces of the two diagonal springs and of the least area on masses 0 and 1, (2, ...).
 
-    They are reversed on the opposite masses and act on the centers, so there is no torque. rate: of active limits.
+    They are reversed on the opposite masses and act on the centers, so there is no torque.
     """
-    d_x, d_y = masses.x[2:] - masses.x[:2], masses.y[2:] - masses.y[:2]
-    rate_x = masses.velocity_x[2:] - masses.velocity_x[:2]
-    rate_y = masses.velocity_y[2:] - masses.velocity_y[:2]
-    q = d_x * d_x + d_y * d_y + TINY
-    pull = model.angular_frequency**2 * (q - rest_length[2] * jnp.sqrt(q))
-    pull = pull + 2 * model.damping_ratio * model.angular_frequency * (d_x * rate_x + d_y * rate_y)
-    tension = model.groups[SQUARE_GROUPS.index(Group.central_cross)] * pull * model.mass / (2 * q)
+    d_x, d_y = (part[2:] - part[:2] for part in masses.center)
+    rate_x, rate_y = (part[2:] - part[:2] for part in masses.velocity)
+    inverse_root = jax.lax.rsqrt(TINY + d_x * d_x + d_y * d_y)
+    opening = (d_x * rate_x + d_y * rate_y) * (inverse_root * inverse_root)
+    pull = 1 - lengths[2] * inverse_root + numbers["lag"] * opening
+    tension = numbers["stiffness"][SQUARE_GROUPS.index(Group.central_cross)] * pull
     force_x, force_y = tension * d_x, tension * d_y
-    if model.lower_limit is None:
+    if "least_area" not in numbers:
         return force_x, force_y
-    diagonals = d_x[0], d_y[0], d_x[1], d_y[1]
-    pressure = area_pressure(
-        2 * model.mass * rate**2 * model.present,
-        least_area(model),
-        2 * DAMPING_RATIO / rate,
-        diagonals,
-        (rate_x[0], rate_y[0], rate_x[1], rate_y[1]),
-    )
+    diagonals, rates = (d_x[0], d_y[0], d_x[1], d_y[1]), (rate_x[0], rate_y[0], rate_x[1], rate_y[1])
+    pressure = area_pressure(numbers["area_stiffness"], numbers["least_area"], numbers["limit_lag"], diagonals, rates)
     outward = pressure_forces(pressure, diagonals)
     return force_x + jnp.stack([outward[0][0], outward[1][0]]), force_y + jnp.stack([outward[0][1], outward[1][1]])
 
 
-def rest_lengths(model: SquareModel, control: Array) -> Array:
-    """Rest length of each kind of spring [m], (kinds, rows, columns, ...), linear in the control on either side.
+def rest_lengths(spring_length: Array | Sequence[Array], control: Array) -> Array:
+    """Rest length of each kind of spring [m], (kinds, ...), linear in the control on either side.
 
-    control: in [-1, 1], (rows, columns, ...). The ends are the lengths in a voxel of side l sqrt(1 -+ ρ), so the
-    paper's l sqrt(1 - f ρ) holds at f = -1, 0 and 1, and the original's straight lines hold between.
+    spring_length: when shrunk, at rest and enlarged [m], (3, kinds, ...); control: in [-1, 1]. The ends are the lengths
+    in a voxel of side l sqrt(1 -+ ρ), so the paper's l sqrt(1 - f ρ) holds at f = -1, 0 and 1, and the original's
+    straight lines hold between.
     """
-    shrunk, rest, enlarged = model.spring_length
+    shrunk, rest, enlarged = spring_length
     return rest - jnp.maximum(control, 0) * (rest - shrunk) + jnp.maximum(-control, 0) * (enlarged - rest)
-
-
-def add_actuation_forces(model: SquareModel, masses: Masses, control: Array, forces: Forces) -> Forces:
-    """Add the forces of voxels with force actuation."""
-    if model.max_force is None:
-        return forces
-    force_x, force_y = inward_force(control * model.max_force, (masses.x, masses.y), (0,))
-    return forces._replace(x=forces.x + force_x, y=forces.y + force_y)

@@ -7,23 +7,23 @@ through memory. Plain JAX (vsr.physics.contact.contact_step) is the reference: i
 
 from __future__ import annotations
 
-import itertools
-from functools import partial, reduce
-from operator import or_
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
-from vsr.compute.gpu.language import WARP, kernel_call, store
-from vsr.compute.vector import minus, plus
-from vsr.physics.contact.gpu.bodies import InBlocks, OfBodies, Vertices
-from vsr.physics.contact.gpu.corners import Corners, Neighbors, Pairs, corners_of, corners_of_ground
-from vsr.physics.contact.gpu.lanes import Body, Lanes, Moves, Moving, Now, lanes_for
-from vsr.physics.contact.gpu.solver import nothing_before, solved
-from vsr.physics.contact.gpu.tables import Known, OnCarriers, Outcome, Plan, Pressed, Shared
+from vsr.compute.gpu.language import WARP, kernel_call
+from vsr.physics.contact.bodies import Bodies, Speeds
+from vsr.physics.contact.contact_step import Moves
+from vsr.physics.contact.gpu.bodies import among_bodies, bodies_of, in_blocks, vertices_in_bodies
+from vsr.physics.contact.gpu.corners import Neighbors, bodies_in_voxels, corners_of, corners_of_ground
+from vsr.physics.contact.gpu.lanes import Group, Lanes, lanes_for, numbers_of, write
+from vsr.physics.contact.gpu.tables import Known, OnCarriers, Outcome, Plan, Shared
 from vsr.physics.contact.gpu.voxels import Voxels
+from vsr.physics.contact.solver import Counts, no_impulse, solve
 
 
 @partial(jax.jit, static_argnames="plan")
@@ -105,15 +105,17 @@ class Program:
         self.lanes = Lanes(plan, known, shared)
 
     def run(self) -> None:
-        still = jnp.zeros(self.lanes.lane.shape, jnp.float32)
-        bodies = tuple(self.body(number) for number in range(self.plan.bodies))
-        numbers = range(self.plan.bodies)
-        way = minus(self.lanes.place, self.lanes.vector(self.known.vertices))
-        drift = Now(way, (still, still), tuple(map(self.drift, numbers)))
-        moves = Now(self.lanes.velocity, (still, still), tuple(map(self.moving, numbers))), drift
-        moves = self.with_bodies(bodies, moves) if bodies else self.solved(moves, self.groups(bodies))
-        for number in numbers:
-            self.move(number, moves[0].bodies[number], drift.bodies[number], moves[1].bodies[number])
+        nodes = self.lanes.nodes
+        bodies = None if self.known.bodies is None else bodies_of(self.lanes)
+        way = nodes.position - self.lanes.of_vertices(self.known.vertices)
+        now, drift = (
+            Speeds(own, jnp.zeros_like(way), *rest)
+            for own, rest in zip((self.lanes.velocity, way), self.motion_of_bodies(), strict=True)
+        )
+        moves = now, drift
+        moves = self.solved(moves, self.groups(None)) if bodies is None else self.with_bodies(bodies, moves)
+        if bodies is not None:
+            self.move_bodies(drift, *moves)
         if self.known.may_touch is not None:
             moves = self.with_neighbors(moves)
         if self.known.ground_corners is not None:
@@ -121,11 +123,21 @@ class Program:
         now, drifted = moves
         self.lanes.write(self.written.given, now.given)
         self.lanes.write(self.written.shift, drifted.given)
-        self.lanes.write(self.written.vertices, plus(self.lanes.place, minus(drifted.nodes, way)))
+        self.lanes.write(self.written.vertices, nodes.position + (drifted.nodes - way))
         if self.written.table is not None:
             self.lanes.push(self.written.table, now.given, drifted.given)
 
-    def with_bodies(self, bodies: tuple[Body, ...], moves: Moves) -> Moves:
+    def motion_of_bodies(self) -> list[tuple[Array, Array]]:
+        """Velocities (2, s) and spins (1, s) before contact, and by how much bodies have moved and turned."""
+        tables, duration = self.known.bodies, self.plan.duration
+        if tables is None:
+            return [(jnp.zeros((2, 0)), jnp.zeros((1, 0)))] * 2
+        velocity, spin = numbers_of(tables.velocity).T, numbers_of(tables.spin).T
+        falls = np.array([[0] * self.plan.bodies, [0.5 * duration * (not fixed) for fixed in self.plan.fixed]])
+        way = duration * (velocity + jnp.asarray(falls, velocity.dtype) * self.known.gravity)
+        return [(velocity, spin), (way, duration * spin)]
+
+    def with_bodies(self, bodies: Bodies, moves: Moves) -> Moves:
         """After contacts of rigid bodies and with blocks of ground. Robots that nothing is near to cost little."""
 
         def apart(moves: Moves) -> Moves:
@@ -135,52 +147,54 @@ class Program:
 
         def close(moves: Moves) -> Moves:
             voxels = Voxels(self.lanes)
-            vertices = Vertices(self.lanes, bodies, voxels.outward())
-            corners = Corners(self.lanes, voxels, bodies)
-            return self.solved(moves, self.groups(bodies, vertices, corners))
+            vertices = vertices_in_bodies(self.lanes, bodies, voxels.outward())
+            return self.solved(moves, self.groups(bodies, vertices, bodies_in_voxels(self.lanes, voxels, bodies)))
 
         return jax.lax.cond(self.is_near(), close, apart, moves)
 
     def is_near(self) -> Array:
         """Whether the boxes around the robots and around a rigid body, whose sides are along the axes, overlap."""
         corners, margin = corners_of(self.lanes, range(self.plan.bodies)), self.known.margin
-        least = [jnp.min(jnp.where(self.lanes.exists, place, jnp.inf)) - margin for place in self.lanes.place]
-        most = [jnp.max(jnp.where(self.lanes.exists, place, -jnp.inf)) + margin for place in self.lanes.place]
-
-        def overlaps(own: Array, axis: int) -> Array:
-            point = corners.point[axis]
-            low = jnp.min(jnp.where(own > 0, point - corners.radius, jnp.inf))
-            high = jnp.max(jnp.where(own > 0, point + corners.radius, -jnp.inf))
-            return (low < most[axis]) & (high > least[axis])
-
-        return reduce(or_, (overlaps(own, 0) & overlaps(own, 1) for own in corners.own))
+        place, exists = self.lanes.nodes.position, self.lanes.nodes.exists
+        least = jnp.where(exists, place, jnp.inf).min(1) - margin
+        most = jnp.where(exists, place, -jnp.inf).max(1) + margin
+        own = corners.own > 0
+        low = jnp.where(own, (corners.point - corners.radius)[:, None], jnp.inf).min(2)
+        high = jnp.where(own, (corners.point + corners.radius)[:, None], -jnp.inf).max(2)
+        return ((low < most[:, None]) & (high > least[:, None])).all(0).any()
 
     def groups(
-        self, bodies: tuple[Body, ...], vertices: Vertices | None = None, corners: Corners | None = None
-    ) -> dict[str, Any]:
+        self, bodies: Bodies | None, vertices: Group | None = None, corners: Group | None = None
+    ) -> dict[str, Group]:
         """Contacts in the order in which they are solved."""
         found = {}
-        if self.plan.listed:
-            found["bodies"] = OfBodies(self.lanes, bodies)
+        if bodies is not None and self.plan.listed:
+            found["bodies"] = among_bodies(self.lanes, bodies)
         if corners is not None:
             found["corners"] = corners
         if vertices is not None:
             found["vertices"] = vertices
         if self.known.blocks is not None:
-            found["blocks"] = InBlocks(self.lanes)
+            found["blocks"] = in_blocks(self.lanes)
         return found
 
-    def solved(self, moves: Moves, groups: dict[str, Any], *, counts: tuple[int, int] | None = None) -> Moves:
+    def solved(self, moves: Moves, groups: dict[str, Group], *, counts: tuple[int, int] | None = None) -> Moves:
         """After contacts, whose impulses are kept for the next step; counts: iterations, and those of shifts."""
         if not groups:
             return moves
-        start = [self.kept(name, group) for name, group in groups.items()]
-        counts = counts or (self.plan.iterations, self.plan.shifts)
-        moves, found = solved(tuple(groups.values()), start, moves, *counts, self.plan.duration)
-        for (name, group), impulses in zip(groups.items(), found, strict=True):
+        kept = self.known.kept
+        start = [
+            group.kept(kept[name]) if name in kept else no_impulse(group.contact) for name, group in groups.items()
+        ]
+        passes = tuple(self.plan.passes if name == "bodies" else 1 for name in groups)
+        often = Counts(*(counts or (self.plan.iterations, self.plan.shifts)), passes)
+        now, drift, found = solve(
+            *moves, [group.contact for group in groups.values()], start, often, self.plan.duration
+        )
+        for (name, group), impulse in zip(groups.items(), found, strict=True):
             if name in self.written.kept:
-                group.keep(self.written.kept[name], impulses)
-        return moves
+                group.keep(self.written.kept[name], impulse)
+        return now, drift
 
     def with_neighbors(self, moves: Moves) -> Moves:
         """After contacts of vertices with voxels of other robots or of their own."""
@@ -205,58 +219,31 @@ class Program:
 
         return jax.lax.cond(listed.counts[0] > 0, resolve, lambda moves: moves, moves)
 
-    def among_voxels(self, name: str, group: Pairs, moves: Moves) -> Moves:
+    def among_voxels(self, name: str, group: Group, moves: Moves) -> Moves:
         return self.solved(moves, {name: group}, counts=self.plan.counts_of_voxels)
 
-    def body(self, number: int) -> Body:
-        tables = self.known.bodies
-        return Body(
-            center=tuple(tables.position[number, part] for part in range(2)),
-            radius=tables.radius[number],
-            inverse_mass=tables.inverse_mass[number],
-            inverse_inertia=tables.inverse_inertia[number],
-            friction=tables.friction[number],
-            restitution=tables.restitution[number],
-        )
-
-    def moving(self, number: int) -> Moving:
-        """A body's motion before contact."""
-        tables = self.known.bodies
-        return Moving(tuple(tables.velocity[number, part] for part in range(2)), tables.spin[number, 0])
-
-    def drift(self, number: int) -> Moving:
-        """By how much a body has moved and turned in the step."""
-        (x, y), spin = self.moving(number)
-        duration = self.plan.duration
-        fell = 0.0 if self.plan.fixed[number] else 0.5 * duration * self.known.gravity
-        return Moving((duration * x, duration * (y + fell)), duration * spin)
-
-    def move(self, number: int, moving: Moving, drift: Moving, drifted: Moving) -> None:
-        """Write where a body is after contact, and how it moves (vsr.physics.contact.solids.pushed)."""
+    def move_bodies(self, drift: Speeds, now: Speeds, drifted: Speeds) -> None:
+        """Write where bodies are after contact, and how they move (vsr.physics.contact.solids.pushed)."""
         tables = self.known.bodies
         position, rotation, velocity, spin = self.written.bodies
-        angle, shift = drifted.spin - drift.spin, minus(drifted.velocity, drift.velocity)
-        cosine, sine = jnp.cos(angle), jnp.sin(angle)
-        x, y = tables.rotation[number, 0, 0], tables.rotation[number, 1, 0]
-        x, y = cosine * x - sine * y, sine * x + cosine * y
-        size = jax.lax.rsqrt(x * x + y * y)
-        x, y = size * x, size * y
-        for row, values in enumerate(((x, -y), (y, x))):
-            for column, value in enumerate(values):
-                rotation[number, row, column] = value
-        for part in range(2):
-            position[number, part] = tables.position[number, part] + shift[part]
-            velocity[number, part] = moving.velocity[part]
-        spin[number, 0] = moving.spin
-
-    def kept(self, name: str, group: Any) -> tuple[Pressed, ...]:
-        """Impulses to begin with: those of the step before, or none."""
-        return group.kept(self.known.kept[name]) if name in self.known.kept else nothing_before(group)
+        shift, (turn,) = drifted.bodies - drift.bodies, drifted.spin - drift.spin
+        for number in range(self.plan.bodies):
+            angle = turn[number]
+            cosine, sine = jnp.cos(angle), jnp.sin(angle)
+            x, y = tables.rotation[number, 0, 0], tables.rotation[number, 1, 0]
+            x, y = cosine * x - sine * y, sine * x + cosine * y
+            size = jax.lax.rsqrt(x * x + y * y)
+            x, y = size * x, size * y
+            for row, values in enumerate(((x, -y), (y, x))):
+                for column, value in enumerate(values):
+                    rotation[number, row, column] = value
+            for part in range(2):
+                position[number, part] = tables.position[number, part] + shift[part, number]
+                velocity[number, part] = now.bodies[part, number]
+            spin[number, 0] = now.spin[0, number]
 
     def forget(self, name: str) -> None:
         """Nothing of a group touches: there is no impulse to begin the next step with."""
         for table in self.written.kept.get(name, ()):
-            *others, last = table.shape
-            lane = lanes_for(last)
-            for place in itertools.product(*map(range, others)):
-                store(table.at[(*place, lane)], jnp.zeros(lane.shape, jnp.float32), mask=lane < last)
+            lane, _, active = lanes_for(table.shape[-1])
+            write(table, lane, jnp.zeros((*table.shape[:-1], lane.size)), active)

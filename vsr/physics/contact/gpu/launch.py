@@ -10,7 +10,7 @@ from jax import Array
 
 from vsr.compute.gpu.language import WARP
 from vsr.environment import Environment
-from vsr.physics.contact.bodies import Nodes, Rows
+from vsr.physics.contact.bodies import BodySide, Nodes, Rows
 from vsr.physics.contact.contact_step import (
     COUNTS_OF_VOXELS,
     ITERATIONS,
@@ -32,7 +32,7 @@ from vsr.physics.contact.gpu.voxels import BITS
 from vsr.physics.contact.lattices import Lattice, nodes_of, pushed_by
 from vsr.physics.contact.narrowphase import MARGIN, moving_pairs, together, vertices_in_blocks
 from vsr.physics.contact.solids import Solids, SolidState, flown
-from vsr.physics.contact.solver import Contact, Impulse
+from vsr.physics.contact.solver import Contact
 from vsr.physics.contact.voxels import ground_corners
 from vsr.physics.contract import ContactBody
 from vsr.terrain.surface import by_numbers
@@ -81,12 +81,11 @@ def launching(duration: float, allowed: np.ndarray | None, interpret: bool) -> R
         known = _known(solids, environment, state, impulses, lattice, robots, nodes, velocity, vertices)
         known = known._replace(listed=listed, ground=ground, ground_corners=_ground_corners(environment, lists))
         if names:
-            known.kept["bodies"] = tables.Pressed(*joint_impulse(impulses, names))
+            known.kept["bodies"] = joint_impulse(impulses, names)
         if lists.vertices is not None and allowed is not None:
             known = known._replace(may_touch=jnp.asarray(_bits(allowed)), overflow=lists.vertices.overflow[None])
-            known.kept["voxels"] = tables.Pressed(*impulses["voxels"])
+            known.kept["voxels"] = impulses["voxels"]
         after = launch(known, _plan(solids, known, lists, duration, interpret))
-        found = {name: Impulse(kept.press, kept.drag) for name, kept in after.kept.items()}
         moved = None if after.bodies is None else SolidState(*after.bodies)
         if after.table is None:
             robots = pushed_by(robots, after.given, after.shift)
@@ -95,7 +94,7 @@ def launching(duration: float, allowed: np.ndarray | None, interpret: bool) -> R
             robots = (robot._replace(state=robot.engine.kernel.with_carriers(robot.state, after.table)),)
         if after.overflow is not None:
             lists = _counted(lists, after.overflow[0])
-        return moved, kept_impulses(impulses, found, names), lists, after.given, after.vertices, robots
+        return moved, kept_impulses(impulses, after.kept, names), lists, after.given, after.vertices, robots
 
     return resolve
 
@@ -120,10 +119,10 @@ def _known(
     terrain, surface = environment.terrain, lattice.at_surface & nodes.exists
     assert nodes.inverse_inertia is not None
     bodies = blocks = None
-    kept: dict[str, tables.Pressed] = {}
+    kept: Impulses = {}
     if solids is not None and state is not None:
         bodies = _bodies(solids, state)
-        kept |= {name: tables.Pressed(*impulses[name]) for name in ("corners", "vertices") if impulses[name].press.size}
+        kept |= {name: impulses[name] for name in ("corners", "vertices") if impulses[name].press.size}
     if terrain is not None and terrain.blocks is not None:
         blocks = _plain(vertices_in_blocks(nodes, surface, terrain.blocks), nodes.count)
     return tables.Known(
@@ -244,7 +243,7 @@ def _listed(
     assert isinstance(joint.sides, Rows)
     active = joint.sides.first, joint.sides.second
     count, still = joint.depth.shape[0], jnp.zeros_like(joint.normal)
-    numbers = np.stack([np.full(count, -1) if one is None else np.array(one.numbers) for one in active])
+    numbers = np.stack([np.array(one.numbers) if isinstance(one, BodySide) else np.full(count, -1) for one in active])
     levers = tuple(still if one is None else one.lever for one in active)
     return tuple(lists), tables.Listed(jnp.asarray(numbers, jnp.int32), _plain(joint, count), levers), None
 

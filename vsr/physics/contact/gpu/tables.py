@@ -187,13 +187,6 @@ class Listed(NamedTuple):
     """(2, m) of the first, and of the second; None likewise"""
 
 
-class Pressed(NamedTuple):
-    """Impulses on the first side [N s]."""
-
-    press: Any
-    drag: Any
-
-
 class Outcome(NamedTuple):
     """What a launch writes."""
 
@@ -248,7 +241,7 @@ class Shared(NamedTuple):
 
 
 class Found(NamedTuple):
-    """One group of contacts or a part of it, all of one shape; vectors are tuples in the kernel."""
+    """Contacts that are found before."""
 
     normal: Any
     depth: Any

@@ -5,7 +5,7 @@ on them. Then every lane treats a cluster: it adds up the forces on it, and move
 exchange what they found. Resolving contact costs much, so a tile of clusters leaves it out when
 none of them has anything in the ground.
 
-Springs are in vsr.physics.squares.gpu.forces; contact and integration are the same code as elsewhere.
+Springs, contact and integration are the same code as elsewhere.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from vsr.physics.squares.contact import (
     resolve_contact,
 )
 from vsr.physics.squares.geometry import is_inside_out
-from vsr.physics.squares.gpu.forces import Numbers, mass_centers, rest_lengths, voxel_forces
 from vsr.physics.squares.gpu.layout import Layout
 from vsr.physics.squares.gpu.numbers import Names
 from vsr.physics.squares.reference import accelerate, move
+from vsr.physics.squares.springs import Numbers, mass_centers, rest_lengths, voxel_forces
 from vsr.physics.telemetry import failure_code
 from vsr.terrain.surface import Terrain, least_height, nearest_surface
 
@@ -172,7 +172,7 @@ class _Program:
         """All that is known of the voxels in these slots, without what is named so."""
         names = self.kernel.voxel_names
         numbers = self.read_numbers(self.voxel_numbers, names, slots, lambda name: not name.startswith(without))
-        return _Items(numbers, self.neighbors(self.voxel_indices, slots))
+        return _Items(_stacked(numbers), self.neighbors(self.voxel_indices, slots))
 
     def load_clusters(self, slots: Array, without: Names = ONLY_FOR_TELEMETRY) -> _Items:
         names = self.kernel.cluster_names
@@ -251,21 +251,26 @@ class _Program:
         """Rest lengths of the three kinds of spring during an interval, and the control value."""
         cells = self.read(self.voxel_indices, 0, slots)
         control = jnp.clip(load(self.controls.at[self.own(self.controls, slots), interval, cells]), -1, 1)
-        return [*rest_lengths(numbers, control), control]
+        return [*rest_lengths([numbers[size] for size in ONLY_FOR_ACTUATION], control), control]
 
     def push(self, springs: list[Array] | None, slots: Array) -> None:
         """Write the forces of voxels on their clusters."""
         voxels = self.voxels or self.load_voxels(slots, ONLY_FOR_ACTUATION)
         *lengths, control = springs or [self.load(self.actuation, i, slots) for i in range(4)]
-        moving = [get(self.motion, range(MOTION_FIELDS), cluster) for cluster in voxels.neighbors]
-        put(self.forces, slots, voxel_forces(voxels.numbers, moving, lengths, control))
+        fields = self.of_masses(range(MOTION_FIELDS), voxels)
+        forces = voxel_forces(voxels.numbers, Pose(*fields[:4]), Motion(*fields[4:]), jnp.stack(lengths), control)
+        put(self.forces, slots, [part[k] for k in range(4) for part in forces])
 
     def look(self, slots: Array) -> None:
         """Write in place of forces which voxels are inside out."""
         voxels = self.voxels or self.load_voxels(slots, ONLY_FOR_ACTUATION)
-        poses = [get(self.motion, range(4), cluster) for cluster in voxels.neighbors]
-        inverted = is_inside_out(mass_centers(voxels.numbers, poses)) & (voxels.numbers["half_side"] > 0)
+        _, centers = mass_centers(voxels.numbers, Pose(*self.of_masses(range(4), voxels)))
+        inverted = is_inside_out(list(zip(*centers, strict=True))) & (voxels.numbers["half_side"] > 0)
         put(self.forces, slots, [inverted.astype(self.start.dtype)])
+
+    def of_masses(self, fields: Iterable[int], voxels: _Items) -> list[Array]:
+        """Motion of the clusters of voxels' four masses, (4, lanes) each."""
+        return [jnp.stack([load(self.motion.at[field, cluster]) for cluster in voxels.neighbors]) for field in fields]
 
     # Clusters
 
@@ -371,6 +376,12 @@ class _Row:
 
     def entries(self) -> tuple[Array, ...]:
         return tuple(self[i] for i in range(self.length))
+
+
+def _stacked(rows: Numbers) -> Numbers:
+    """Rows by name; name0, name1, ... are one number with an axis before."""
+    names = dict.fromkeys(name.rstrip("0123456789") for name in rows)
+    return {name: rows[name] if name in rows else jnp.stack(_by_corner(rows, name)) for name in names}
 
 
 def _by_corner(numbers: Numbers, name: str) -> tuple[Array, ...]:

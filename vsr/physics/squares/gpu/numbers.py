@@ -19,10 +19,9 @@ from vsr.compute.gpu.language import WARP, power_of_two
 from vsr.environment import Environment
 from vsr.physics.squares.contact import corners_on, ground_line, mobility_of, radius_of
 from vsr.physics.squares.geometry import mass_sums
-from vsr.physics.squares.limits import DAMPING_RATIO, TINY, least_area, limit_rate
 from vsr.physics.squares.model import CORNER_CELLS, SquareModel
+from vsr.physics.squares.springs import spring_numbers
 from vsr.physics.telemetry import fastest_speed
-from vsr.robot.springs import SQUARE_GROUPS
 
 FEWEST_CORNERS = 4
 """That every cluster has (vsr.physics.squares.assembly)."""
@@ -124,36 +123,13 @@ def _table(numbers: Iterable[Array], cells: Array, fillers: Sequence[int] = ()) 
 
 def _voxel_numbers(model: SquareModel, substep: float) -> dict[str, Array]:
     """What the kernel reads of each voxel, (rows, columns)."""
-    stiffness = model.mass * model.angular_frequency**2 / 2
-    lever_scale = jnp.sqrt(model.mass / (2 * model.inertia))
-    has_springs = model.angular_frequency > 0
-    lag = jnp.where(has_springs, 2 * model.damping_ratio / jnp.where(has_springs, model.angular_frequency, 1), 0)
-    numbers = {
-        "half_side": model.half_side * model.present,
-        "lever_scale": lever_scale,
-        "lag": lag,
-        "lag_over_lever_scale": lag / lever_scale,
-        **{f"stiffness_{group}": stiffness * model.groups[i] for i, group in enumerate(SQUARE_GROUPS)},
-    }
-    for k in range(4):
-        numbers |= {f"offset_{axis}{k}": model.mass_offset[k, :, :, i] for i, axis in enumerate("xy")}
-    for i, size in enumerate(("shrunk", "rest", "enlarged")):
-        numbers |= {f"{size}{kind}": model.spring_length[i, kind] for kind in range(3)}
-    if model.max_force is not None:
-        numbers["max_force"] = model.max_force
-    rate = limit_rate(model, substep)
-    stiff = model.present * model.mass * rate**2
-    if model.lower_limit is not None or model.upper_limit is not None:
-        numbers["limit_lag"] = 2 * DAMPING_RATIO / rate
-    for name, limit in (("lower", model.lower_limit), ("upper", model.upper_limit)):
-        if limit is not None:
-            limit_2 = jnp.maximum(limit * limit, TINY)
-            numbers[name] = limit_2
-            numbers[f"{name}_stiffness"] = stiff / (4 * limit_2)
-    if model.lower_limit is not None:
-        numbers["least_area"] = least_area(model)
-        numbers["area_stiffness"] = 2 * stiff
-    return {name: jnp.broadcast_to(values, model.present.shape) for name, values in numbers.items()}
+    numbers = spring_numbers(model, substep)
+    numbers |= dict(zip(("shrunk", "rest", "enlarged"), model.spring_length, strict=True))
+    rows = {}
+    for name, values in numbers.items():
+        several = values.ndim > model.present.ndim
+        rows |= {f"{name}{i}": part for i, part in enumerate(values)} if several else {name: values}
+    return {name: jnp.broadcast_to(values, model.present.shape) for name, values in rows.items()}
 
 
 def _cluster_numbers(model: SquareModel, environment: Environment, substep: float) -> dict[str, Array]:
