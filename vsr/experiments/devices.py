@@ -40,6 +40,7 @@ def prepare(device: str | None = None, launch: Launch | None = None) -> Any:
         jax.config.update("jax_platforms", "cpu")
     _use_every_core()
     _generate_quick_code()
+    _draw_by_kernel()
     if launch is None:
         _keep_compiled_programs()
     else:  # programs of several processes can only be loaded where all have them
@@ -85,6 +86,12 @@ def _generate_quick_code() -> None:
     flags = os.environ.get("XLA_FLAGS", "")
     if _has_two_generators() and GENERATOR_FLAG not in flags:
         os.environ["XLA_FLAGS"] = f"{flags} {OWN_FLAG}".strip()
+
+
+def _draw_by_kernel() -> None:
+    """Let JAX's own GPU kernel draw random numbers: the same ones, and a search compiles in a third of the time."""
+    if hasattr(jax.config, "jax_threefry_gpu_kernel_lowering"):
+        jax.config.update("jax_threefry_gpu_kernel_lowering", True)
 
 
 def flags_of_user(flags: str) -> str:
