@@ -160,7 +160,8 @@ def grains_of(
     for grains that do not turn, which do not conserve angular momentum; grounded: whether the environment has a
     ground. Raises ValueError for what cannot be.
     """
-    position = jnp.asarray(position, dtype).T
+    # Made by NumPy: JAX would compile a program for each of these arrays.
+    position = np.array(position, dtype).T
     dimension, count = position.shape
     largest, smallest = float(np.max(radius)), float(np.min(radius))
     if dimension != box.dimension or dimension not in (2, 3):
@@ -173,34 +174,34 @@ def grains_of(
     slots = slots or slots_needed(dimension, smallest / largest)
     candidates = candidates or candidates_needed(dimension, smallest / largest)
     turning = None if rolling is None else 2 * dimension - 3
-    own = jnp.arange(count, dtype=jnp.int32)
+    own = np.arange(count, dtype=np.int32)
     start = GrainState(
         position=position,
-        velocity=jnp.zeros_like(position) if velocity is None else jnp.asarray(velocity, dtype).T,
-        spin=None if turning is None else jnp.zeros((turning, count), dtype),
+        velocity=np.zeros_like(position) if velocity is None else np.array(velocity, dtype).T,
+        spin=None if turning is None else np.zeros((turning, count), dtype),
         id=own,
-        neighbor=jnp.tile(own, (slots, 1)),
-        neighbors=jnp.zeros(count, jnp.int32),
+        neighbor=np.tile(own, (slots, 1)),
+        neighbors=np.zeros(count, np.int32),
         pair=None,
-        impulse=jnp.zeros((slots, dimension, count), dtype),
-        rolling=None if turning is None else jnp.zeros((slots, turning, count), dtype),
-        received=jnp.zeros_like(position),
-        received_turning=None if turning is None else jnp.zeros((turning, count), dtype),
-        listed_at=jnp.full_like(position, jnp.inf),
-        offsets=jnp.zeros(math.prod(box.cells((2 + SKIN) * largest)) + 1, jnp.int32),
-        body_impulse=jnp.zeros((len(bodies) + grounded, dimension, count), dtype),
+        impulse=np.zeros((slots, dimension, count), dtype),
+        rolling=None if turning is None else np.zeros((slots, turning, count), dtype),
+        received=np.zeros_like(position),
+        received_turning=None if turning is None else np.zeros((turning, count), dtype),
+        listed_at=np.full_like(position, np.inf),
+        offsets=np.zeros(math.prod(box.cells((2 + SKIN) * largest)) + 1, np.int32),
+        body_impulse=np.zeros((len(bodies) + grounded, dimension, count), dtype),
         bodies=tuple(body.motion for body in bodies if body.is_free),
         robots=(),
-        time=jnp.zeros((), dtype),
-        lasted=jnp.zeros((), dtype),
-        overflow=jnp.zeros(4, jnp.int32),
+        time=np.zeros((), dtype),
+        lasted=np.zeros((), dtype),
+        overflow=np.zeros(4, np.int32),
     )
     grains = Grains(
         start=start,
-        radius=jnp.asarray(radius, dtype),
-        mass=jnp.asarray(mass, dtype),
-        friction=jnp.asarray(friction, dtype),
-        rolling=None if rolling is None else jnp.asarray(rolling, dtype),
+        radius=np.asarray(radius, dtype),
+        mass=np.asarray(mass, dtype),
+        friction=np.asarray(friction, dtype),
+        rolling=None if rolling is None else np.asarray(rolling, dtype),
         box=box,
         bodies=tuple(bodies),
         largest=largest,
@@ -209,4 +210,6 @@ def grains_of(
         samples=samples,
         iterations=iterations,
     )
-    return replace(grains, start=replace(start, pair=pair_numbers(grains, own, start.neighbor)))
+    return jax.tree.map(
+        jnp.asarray, replace(grains, start=replace(start, pair=pair_numbers(grains, own, start.neighbor)))
+    )

@@ -295,10 +295,7 @@ def _parts_at_corners(present: Any, library: Any) -> Any:
         for k, corner in enumerate(steps)
     )
     patterns = library.stack(
-        [
-            around[tuple(slice(step, step + size) for step, size in zip(corner, cells, strict=True))]
-            for corner in steps
-        ]
+        [around[tuple(slice(step, step + size) for step, size in zip(corner, cells, strict=True))] for corner in steps]
     )
     first = np.arange(corners).reshape(-1, *(1,) * present.ndim) << corners
     return library.asarray(_parts_by_pattern(present.ndim).reshape(-1))[first + patterns]

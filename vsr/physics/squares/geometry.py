@@ -38,8 +38,7 @@ def _around_vertices(corners: Array) -> list[Array]:
     """The same, each of the four voxels for itself."""
     rest, nothing = ((0, 0, 0),) * (corners.ndim - 3), jnp.zeros((), corners.dtype)
     return [
-        jax.lax.pad(corners[k], nothing, ((r, 1 - r, 0), (c, 1 - c, 0), *rest))
-        for k, (r, c) in enumerate(CORNER_CELLS)
+        jax.lax.pad(corners[k], nothing, ((r, 1 - r, 0), (c, 1 - c, 0), *rest)) for k, (r, c) in enumerate(CORNER_CELLS)
     ]
 
 
