@@ -92,7 +92,7 @@ def _generate_quick_code() -> None:
 
 
 def _time_no_kernels() -> None:
-    """Let XLA take its usual kernels on a GPU, and not compile several for every sum and product to time them.
+    """Let XLA take its default kernels on a GPU, and not compile several for every sum and product to time them.
 
     Programs are compiled sooner, and every time alike: what is the quickest by a hair rounds otherwise than the second.
     """

@@ -382,9 +382,9 @@ def confirm_leaders(
             failure.at[chosen].set(first_of(failure[chosen], failed)),
         )
 
-    failures = jnp.stack([one.failure for one in evaluations])
+    failures: list[Any] = [one.failure for one in evaluations]
     checked = (part.reshape(seeds, count) for part in (again.fitness, again.failure))
-    after = jax.vmap(settled)(fitness, failures, chosen, *checked)
+    after = jax.vmap(settled)(fitness, jnp.stack(failures), chosen, *checked)
     confirmed = tuple(
         replace(one, fitness=fitness, failed=~jnp.isfinite(fitness), failure=failure)
         for one, fitness, failure in zip(evaluations, *after, strict=True)

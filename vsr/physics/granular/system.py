@@ -160,10 +160,10 @@ def grains_of(
     for grains that do not turn, which do not conserve angular momentum; grounded: whether the environment has a
     ground. Raises ValueError for what cannot be.
     """
-    # Made by NumPy: JAX would compile a program for each of these arrays.
-    position = np.array(position, dtype).T
-    dimension, count = position.shape
-    largest, smallest = float(np.max(radius)), float(np.min(radius))
+    host: Any = np  # JAX would compile a program for each of these arrays
+    centers: Any = host.array(position, dtype).T
+    dimension, count = centers.shape
+    largest, smallest = float(host.max(radius)), float(host.min(radius))
     if dimension != box.dimension or dimension not in (2, 3):
         raise ValueError(f"places have {dimension} coordinates and the box {box.dimension}; both must be 2 or 3")
     if smallest <= 0 or largest / smallest > WIDEST_RATIO:
@@ -174,34 +174,34 @@ def grains_of(
     slots = slots or slots_needed(dimension, smallest / largest)
     candidates = candidates or candidates_needed(dimension, smallest / largest)
     turning = None if rolling is None else 2 * dimension - 3
-    own = np.arange(count, dtype=np.int32)
+    own = host.arange(count, dtype=host.int32)
     start = GrainState(
-        position=position,
-        velocity=np.zeros_like(position) if velocity is None else np.array(velocity, dtype).T,
-        spin=None if turning is None else np.zeros((turning, count), dtype),
+        position=centers,
+        velocity=host.zeros_like(centers) if velocity is None else host.array(velocity, dtype).T,
+        spin=None if turning is None else host.zeros((turning, count), dtype),
         id=own,
-        neighbor=np.tile(own, (slots, 1)),
-        neighbors=np.zeros(count, np.int32),
+        neighbor=host.tile(own, (slots, 1)),
+        neighbors=host.zeros(count, host.int32),
         pair=None,
-        impulse=np.zeros((slots, dimension, count), dtype),
-        rolling=None if turning is None else np.zeros((slots, turning, count), dtype),
-        received=np.zeros_like(position),
-        received_turning=None if turning is None else np.zeros((turning, count), dtype),
-        listed_at=np.full_like(position, np.inf),
-        offsets=np.zeros(math.prod(box.cells((2 + SKIN) * largest)) + 1, np.int32),
-        body_impulse=np.zeros((len(bodies) + grounded, dimension, count), dtype),
+        impulse=host.zeros((slots, dimension, count), dtype),
+        rolling=None if turning is None else host.zeros((slots, turning, count), dtype),
+        received=host.zeros_like(centers),
+        received_turning=None if turning is None else host.zeros((turning, count), dtype),
+        listed_at=host.full_like(centers, host.inf),
+        offsets=host.zeros(math.prod(box.cells((2 + SKIN) * largest)) + 1, host.int32),
+        body_impulse=host.zeros((len(bodies) + grounded, dimension, count), dtype),
         bodies=tuple(body.motion for body in bodies if body.is_free),
         robots=(),
-        time=np.zeros((), dtype),
-        lasted=np.zeros((), dtype),
-        overflow=np.zeros(4, np.int32),
+        time=host.zeros((), dtype),
+        lasted=host.zeros((), dtype),
+        overflow=host.zeros(4, host.int32),
     )
     grains = Grains(
         start=start,
-        radius=np.asarray(radius, dtype),
-        mass=np.asarray(mass, dtype),
-        friction=np.asarray(friction, dtype),
-        rolling=None if rolling is None else np.asarray(rolling, dtype),
+        radius=host.asarray(radius, dtype),
+        mass=host.asarray(mass, dtype),
+        friction=host.asarray(friction, dtype),
+        rolling=None if rolling is None else host.asarray(rolling, dtype),
         box=box,
         bodies=tuple(bodies),
         largest=largest,

@@ -290,7 +290,7 @@ def _parts_at_corners(present: Any, library: Any) -> Any:
     steps, cells = corner_steps(present.ndim), present.shape
     corners = len(steps)
     # The voxel of which a vertex is corner k lies k's steps before it.
-    around = sum(
+    around: Any = sum(
         library.pad(present, [(step, 1 - step) for step in corner]).astype(np.int32) << k
         for k, corner in enumerate(steps)
     )
