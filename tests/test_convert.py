@@ -83,6 +83,10 @@ def test_a_robot_moves_to_another_physics_and_back(tmp_path):
         controls.append([decide(controller, None, time, None)[0] for time in times])
         seen.append(observe_task(scenario, reset(jax.random.key(0), scenario))[0])
         assert scenario.limit == 500
+    short = tmp_path / "short.yaml"
+    moved(tmp_path, task="{type: Walker-v0, duration: 0.06}")
+    converted(source, short, "--engine", "points")
+    assert load_scene(short).build()[0].limit == 20
     there = scenes[0].build()[0].model.present > 0
     np.testing.assert_allclose(*(np.array(values)[:, there] for values in controls), atol=1e-5)
     assert np.ptp(np.array(controls[0])[:, there], axis=0).min() > 0.1

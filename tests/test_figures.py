@@ -4,11 +4,15 @@ import csv
 import importlib
 import json
 import re
+import shutil
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from conftest import ROOT
-from scipy.stats import spearmanr
+from scipy.stats import mannwhitneyu, spearmanr
+
+from vsr.cli import main
 
 DOCS = ROOT / "docs"
 RESULTS = DOCS / "results"
@@ -165,3 +169,116 @@ def test_winners_at_smaller_steps():
         assert [float(one) for one in shown] == [
             round(float(value), 3) for value in (file, np.median(tried[0]), np.median(tried[finest]))
         ], name
+
+
+STUDIES = {"body": "paper", "devo": "paper", "sensing": "paper", "control": "paper", "sand": "full"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", STUDIES)
+def test_pages_of_studies_are_made_from_stored_data(name, tmp_path):
+    """The page, its tables and its verdicts, from curves, settings and repeats."""
+    shutil.copytree(RESULTS / name, tmp_path / name)
+    shutil.copyfile(RESULTS / f"{name}.yaml", tmp_path / f"{name}.yaml")
+    made = ["report.md", "table.csv", "pairs.csv"]
+    for file in made:
+        (tmp_path / name / file).unlink()
+    command = ["reproduce", str(tmp_path / f"{name}.yaml"), "--scale", STUDIES[name], "--report-only"]
+    result = CliRunner().invoke(main, [*command, "--out", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    for file in made:
+        assert (tmp_path / name / file).read_text() == (RESULTS / name / file).read_text(), file
+
+
+def test_verdicts_in_the_index_of_results():
+    words = ("supported", "not significant", "contradicted")
+    for study, verdict, state in rows_of(RESULTS / "index.md", "study")[: len(STUDIES)]:
+        page = RESULTS / re.search(r"\((\w+/report\.md)\)", study)[1]
+        counts = {word: page.read_text().count(f"| **{word}** |") for word in words}
+        assert verdict == ", ".join(f"{count} {word}" for word, count in counts.items() if count), study
+        assert page.read_text().splitlines()[2].startswith("> **To be rerun.**") == (state == "to be rerun"), study
+    rows = [row for file in STUDIES for row in (RESULTS / file / "report.md").read_text().splitlines()]
+    assert sum("| **" in row for row in rows) == 25
+
+
+def test_doubts_about_the_study_of_sand():
+    page, folder = RESULTS / "sand" / "report.md", RESULTS / "sand"
+    rows = list(csv.DictReader((folder / "exchange.csv").open()))
+    home = [row for row in rows if row["experiment"] == row["world"]]
+
+    def speeds(experiment):
+        """At home [m/s]: relative velocity times the longer side, of voxels of 3 m."""
+        own = [row for row in home if row["experiment"] == experiment]
+        return [3 * float(row["counted"]) * max(float(row["width"]), float(row["height"])) for row in own]
+
+    hard, sand = speeds("hard"), speeds("sand")
+    p = mannwhitneyu(hard, sand).pvalue
+    pattern = r"not significant \(([\d.]+) against ([\d.]+), p = ([\d.]+)\)"
+    assert said(page, pattern) == [round(np.median(hard), 2), round(np.median(sand), 2), round(p, 2)]
+    near = [abs(float(row["x4"]) / float(row["x1"]) - 1) <= 0.1 for row in home]
+    assert said(page, r"smaller (\d+) of (\d+) robots keep") == [sum(near), len(near)]
+    beds = list(csv.DictReader((folder / "other_beds.csv").open()))
+    columns = {row["seed"] for row in home if row["experiment"] == "slippery" and float(row["width"]) == 1}
+    assert len(columns) == 7
+    own = [float(row["x1"]) for row in home if row["experiment"] == "slippery" and row["seed"] in columns]
+    tried = [
+        np.median([float(row["relative_velocity"]) for row in beds
+                   if row["experiment"] == row["world"] == "slippery" and row["bed"] == bed and row["seed"] in columns])
+        for bed in ("3", "4")
+    ]  # fmt: skip
+    assert said(page, r"Their median is (-?[\d.]+) on the bed they evolved on, (-?[\d.]+) and (-?[\d.]+)") == [
+        round(value, 3) for value in (np.median(own), *tried)
+    ]
+
+
+def test_the_fast_drive_is_tuned_to_its_springs():
+    medians = []
+    for name in ("biped_frequency", "biped_sensing"):
+        stored = read(RESULTS / "control" / "best" / f"{name}.json")["robustness"]
+        changed = np.array(stored["changed"])[:, stored["changes"].index("frequency +1 %")]
+        default = np.array(stored["refined"])[:, stored["factors"].index(1)]
+        medians += [round(float(np.median(np.median(tried, -1))), 3) for tried in (default, changed)]
+    page = RESULTS / "control" / "report.md"
+    assert said(page, r"from ([\d.]+) to ([\d.]+), that of the network from ([\d.]+) to ([\d.]+)") == medians
+
+
+def test_beside_reality():
+    page, stored = RESULTS / "reality" / "report.md", read(RESULTS / "reality" / "reality.json")
+    swimmer, plates = stored["series"]["swimmer"], stored["series"]["plates"]
+    for case, (_, steepness, efficiency) in zip(swimmer["cases"], rows_of(page, "case"), strict=True):
+        for shown, key in ((steepness, "steepness"), (efficiency, "cases")):
+            assert [float(one) for one in shown.split(", ")] == [round(one, 3) for one in swimmer[key][case]], case
+    assert said(page, r"poppy seeds \| (\d+) \|") == [round(plates["scale"])]
+    measured = {row["name"]: row["measured"] for row in stored["rows"]}
+    powers = [round(value, 2) for name, value in measured.items() if name.startswith("exponent")]
+    assert said(page, r"([\d.]+) pressed down, ([\d.]+) dragged") == powers
+    shape = [measured["correlation with the published shape"], measured["root mean square difference of the shape"]]
+    assert said(page, r"correlation ([\d.]+), root mean square difference ([\d.]+)") == [round(one, 2) for one in shape]
+    efficiency = [measured["wave efficiency"], measured["its standard deviation over packings"]]
+    assert said(page, r"\| ([\d.]+) ± ([\d.]+); 0\.380 with half") == [round(one, 3) for one in efficiency]
+    heights = [row["measured"] / row["expected"] - 1 for row in stored["rows"] if row["section"] == "membranes"]
+    assert said(page, r"(\d+) % less to (\d+) % more") == [round(-100 * min(heights)), round(100 * max(heights))]
+    plate = {(45, 90): "flat", (90, 90): "upright, pressed down", (0, 0): "lift", (0, -90): "pulled up"}
+    up = {
+        name: (round(theirs[1], 2), round(ours[1], 2) + 0.0)
+        for move, ours, theirs in zip(plates["moves"], plates["here"], plates["published"], strict=True)
+        if (name := plate.get(tuple(move)))
+    }
+    table = {row[0]: tuple(float(cell) for cell in row[1:3]) for row in rows_of(page, "plate")}
+    assert list(table.values()) == [up["upright, pressed down"], up["lift"], up["pulled up"]]
+    assert said(page, r"\(([\d.]+) for ([\d.]+), 0\.75 for 0\.57\)") == [*reversed(up["flat"])]
+
+
+def test_best_robots_with_other_rules_of_sticking():
+    slower, kept = [], []
+    for name in ("body", "devo", "control"):
+        stored = read(RESULTS / "contact" / f"refined_{name}.json")
+        other = stored["variants"].index("sticking: approaching")
+        for robot, tried, varied in zip(stored["robots"], stored["refined"], stored["varied"], strict=True):
+            if name == "control" and robot["name"] != "biped_phases":
+                slower.append(round(100 * (1 - np.median(varied[other]) / np.median(tried[0]))))
+            if robot["name"] != "together":
+                kept.append(np.median(tried[0]) / robot["file"])
+    assert said(RESULTS / "control" / "report.md", r"are (\d+) to (\d+) % slower") == [min(slower), max(slower)]
+    assert len(kept) == 8
+    assert abs(np.array(kept) - 1).max() < 0.01 * said(RESULTS / "index.md", r"keep their speed within (\d+) %")[0]

@@ -10,10 +10,16 @@ from click.testing import CliRunner
 from growing import rows_of
 
 from vsr.cli import main
-from vsr.experiments.config import load_experiment, parse_experiment
+from vsr.experiments.config import load_experiment, parse_experiment, parse_scene
 from vsr.experiments.config.problems import ConfigError
 from vsr.experiments.evolve.fitness import draw, evaluate_all
-from vsr.experiments.perturbation import EvaluationOptions, InitialNoise, perturbations_of
+from vsr.experiments.perturbation import (
+    EvaluationOptions,
+    InitialNoise,
+    Perturbation,
+    perturbations_of,
+    reset_perturbed,
+)
 from vsr.experiments.shipped import find_config
 from vsr.randomization import DomainRandomization
 from vsr.scene import Scene, simulate
@@ -200,3 +206,23 @@ def test_by_default_luck_and_large_steps_do_not_win():
         ConfigError, match=r"evaluation.refine.factor: 2 given; evogym masses have substeps of one length only: give 1"
     ):
         parse_experiment(fixed + "evaluation: {refine: {factor: 2}}\n")
+
+
+@pytest.mark.parametrize("task", ["Catcher-v0", "BidirectionalWalker-v0"])
+def test_every_trial_has_its_own_draw_of_what_a_task_draws(task):
+    """Where the package falls from, or where the goals are: trial 0 is the undisturbed one, others are others."""
+    scene = parse_scene(f"robot: {{body: {{shape: [hv], engine: evogym}}}}\ntask: {task}\n")
+    scenario, _ = scene.build()
+
+    def drawn(trial):
+        state = reset_perturbed(scenario, trial)[1]
+        if state.account.goals is not None:
+            return state.account.goals.place
+        return state.world.robots[0].objects[0].position
+
+    undisturbed = drawn(Perturbation())
+    numbers = jnp.arange(4, dtype=jnp.uint32)
+    every = jax.jit(jax.vmap(lambda number: drawn(Perturbation(number=number))))(numbers)
+    np.testing.assert_array_equal(every[0], undisturbed)
+    assert len(np.unique(np.asarray(every).reshape(4, -1), axis=0)) == 4
+    np.testing.assert_array_equal(every[3], drawn(Perturbation(number=jnp.uint32(3))))

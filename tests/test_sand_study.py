@@ -232,11 +232,13 @@ def test_the_report_has_matrix_shares_tests_and_failures(runs, tmp_path):
     measured[0, 1], failure[0, 1] = np.nan, int(Failure.contact_overflow)
     found = dataclasses.replace(FOUND, measured=measured, failure=failure)
     text = "\n".join(write_exchange(results(runs, found), found, tmp_path))
-    assert "| the hard | 0.320 ± 0.014 | 0.125 ± 0.011 (1 of 5 failed) |" in text
-    assert "| the sand | 0.170 ± 0.014 | 0.220 ± 0.014 |" in text
+    assert "| the hard | 0.320 ± 0.014, 100 % | 0.125 ± 0.011 (1 of 5 failed), 38 % |" in text
+    assert "| the sand | 0.170 ± 0.014, 77 % | 0.220 ± 0.014, 100 % |" in text
     assert "Failed simulations, of 160: 8 contact overflow." in text
-    assert "| the sand | the hard | 0.22 | 0.12 | 45 % |" in text
-    assert "duty of a foot | the sand | 5 |" in text
+    (visitor,) = (row for row in csv.DictReader((tmp_path / "visitors.csv").open()) if row["world"] == "sand")
+    assert [float(visitor[each]) for each in ("natives", "visitors")] == pytest.approx([0.22, 0.12])
+    (duty,) = (row for row in csv.DictReader((tmp_path / "traits.csv").open()) if row["trait"] == "duty")
+    assert float(duty["difference"]) == 5
     assert (tmp_path / "exchange.png").stat().st_size > 5000
     stored = list(csv.DictReader((tmp_path / "exchange.csv").open()))
     assert len(stored) == len(rows(results(runs, found), found)) == 2 * SEEDS * 2
@@ -376,6 +378,11 @@ def test_smoke_of_the_sand_study(tmp_path):
     kept = {str(path.relative_to(copied)) for path in copied.rglob("*")}
     assert {"report.md", "exchange.json", "exchange.csv", "exchange.gif", "hard.yaml", "best/sand.yaml"} <= kept
     assert "hard" not in kept
+    (copied / "report.md").unlink()
+    remake = ["reproduce", str(tmp_path / "kept" / "grounds.yaml"), "--scale", "smoke", "--report-only"]
+    remade = CliRunner().invoke(cli.main, [*remake, "--out", str(tmp_path / "kept")])
+    assert remade.exit_code == 0, remade.output
+    assert (copied / "report.md").read_text().split("## Verdict")[0] == report.split("## Verdict")[0]
     again = CliRunner().invoke(cli.main, [*command, "--resume"])
     assert again.exit_code == 0, again.output
     assert "robots in the worlds" not in again.output

@@ -16,9 +16,11 @@ from PIL import Image
 
 import vsr.cli as cli
 from vsr.evidence.reproduce import command as reproduce_module
+from vsr.evidence.reproduce.exploits import RULES, exploits_of
 from vsr.evidence.reproduce.published import write_published
 from vsr.evidence.reproduce.robots import read_repeats
 from vsr.evidence.reproduce.tables import curves
+from vsr.evidence.reproduce.transfer import Checked, Elsewhere
 from vsr.experiments.check import check_file
 from vsr.experiments.claims import CLAIMS, Above, Gain, GainsMore, MetricAbove, Outcome, Result, Wider, judge
 from vsr.experiments.config import load_experiment
@@ -99,11 +101,12 @@ def test_smoke_of_the_body_study(vsr, tmp_path):
     assert result.exit_code == 0, result.output
     home = tmp_path / "body"
     written = {"figure8.png", "figure8.pdf", "curves.csv", "table.csv", "pairs.csv", "report.md", "claims.md", "best"}
+    written |= {"provenance.md"}
     assert written | {"5x5"} == {path.name for path in home.iterdir()}
     report = (home / "report.md").read_text()
     assert "![](figure8.png)" in report
     assert "10x10 missing |  |  | **not run**" in report
-    assert "`Reported` is the fitness in fresh trials at smaller time steps" in report
+    assert "dots and `reported` the" in report
     with Image.open(home / "best" / "5x5.png") as strip:
         assert strip.width > 3 * strip.height
     repeats = json.loads((home / "best" / "5x5.json").read_text())["repeats"]
@@ -163,9 +166,12 @@ def test_a_study_is_run_in_pieces(vsr, own, tmp_path, monkeypatch):
         assert run.generations == 3
         assert run.experiment == load_experiment(own.parent / f"{name}.yaml").resolved()
     report = (tmp_path / "own" / "report.md").read_text()
-    for words in ("The second is better", "in 3 repeats", "**two**, seed", "cpu", "jax ", "sha256 `"):
+    for words in ("The second is better", "of 3 repeats", "[two](best/two.yaml)", "sha256 `"):
         assert words in report
-    assert "None" not in report
+    made = (tmp_path / "own" / "provenance.md").read_text()
+    for words in ("vsr evolve --resume", "cpu", "jax "):
+        assert words in made
+    assert "None" not in report + made
     assert "fresh trials" not in report  # no leader was checked
     assert "are not those of `claims.md`" in report  # which were stated for one generation
     rows = list(csv.DictReader((tmp_path / "own" / "curves.csv").open()))
@@ -421,7 +427,8 @@ experiments:
   alone: {file: walk.yaml, label: alone}
 figure: {panels: [{curves: [walk]}]}
 scales: {smoke: {set: [generations=2]}}
-published: {about: From elsewhere., columns: [A, B], rows: {Walk: [1.5, null]}, bounds: {Walk: 4}}
+published:
+  {about: From elsewhere., columns: [A, B], rows: {Walk: [1.5, null]}, bounds: {Walk: 4}, beside: {C: {Walk: 6}}}
 """
 
 
@@ -437,13 +444,71 @@ def test_scores_stand_beside_published_ones(results, tmp_path):
         "walk", "walk", made["walk"].run, np.array([[1.0, 1.2, 1.0], [2.0, 1.8, 1.8], [3.0, 0.2, 0.3]])
     )
     text = "\n".join(write_published(file.study, made, tmp_path))
-    assert "| Walk | 1.5 |  | 4 | 1 (0.3 to 1.8) | **5** (1 to 9) | 1 of 3, 0 of 2 |" in text
+    assert "| Walk | 1.5 |  | 6 | A | 4 | 1 (0.3 to 1.8) | 5* (1 to 9) | 1 of 3, 0 of 2 |" in text
+    assert "another: at least the best published score in 0 of 1 tasks, of which 1 are not finished" in text
+    made["other"] = dataclasses.replace(made["other"], repeats=np.array([[1.0], [9.0]]))
+    text = "\n".join(write_published(file.study, made, tmp_path))
+    assert "| 1 (0.3 to 1.8) | **5** (1 to 9) |" in text
     assert "ours: at least the best published score in 0 of 1 tasks" in text
     assert "another: at least the best published score in 1 of 1 tasks" in text
+    assert "With C counted, too: in 0 of 1." in text
     with (tmp_path / "published.csv").open() as table:
         first, second = csv.DictReader(table)
     assert (first["method"], first["median"], first["as_evolved"], first["vanished"]) == ("ours", "1", "2", "1")
     assert (second["method"], second["best_published"], second["A"]) == ("another", "1.5", "1.5")
+
+
+def test_exploits_do_not_count_and_robots_are_tried_elsewhere(results, tmp_path):
+    """A winner that breaks a rule in most of its trials ranks last; its score abroad is beside that at home."""
+    (tmp_path / "walk.yaml").write_text(OWN_EXPERIMENT.replace("SEEDS", "2"))
+    (tmp_path / "own.yaml").write_text(PUBLISHED + "transfer: {engines: [points]}\n")
+    study = load_study(tmp_path / "own.yaml").study
+    made = results(walk=[1.0, 2.0, 30.0])
+    repeats = np.array([[1.0, 1.0, 1.0], [2.0, 2.0, 2.0], [30.0, 30.0, 30.0]])
+    made["walk"] = dataclasses.replace(made["walk"], repeats=repeats)
+    broken = np.zeros((3, 3, len(RULES)), bool)
+    broken[1, 0, 0] = broken[2, :2, 2] = True
+    abroad = Elsewhere("points", 1, np.array([[0.95, 0.95], [0.5, 0.5], [np.nan, np.nan]]))
+    refused = Elsewhere("points", 2, np.full((3, 2), np.nan), "it has soft ground")
+    found = Checked("evogym", repeats, broken, (abroad, refused))
+    text = "\n".join(write_published(study, made, tmp_path, {"walk": found}))
+    assert "| Walk | 1.5 |  | 6 | A | 4 | 1 (-inf to 2) |".replace("-inf", "none") in text
+    assert "| Walk | ours | 2 | 30 | too fast | 2 of 3 |" in text
+    assert "| Walk | ours | evogym 2 | 0.725 (1 of 2 keep it) | not tried |" in text
+    assert "points: 1 of 2 winners keep their score, 1 at least half of it" in text
+    tables = json.loads((tmp_path / "published.json").read_text())
+    assert [row["exploits"] for row in tables["published"]] == [1]
+    assert [row["failed"] for row in tables["transfer"]] == [0, 1, 0]
+    assert tables["transfer"][2]["reason"] == "it has soft ground"
+
+
+def test_exploits_are_found_by_their_rules():
+    """A voxel in a wall or behind it, a flight, a leap; rest, a walk and a fall are none."""
+    solid = np.zeros((12, 60), bool)
+    solid[0], solid[:, 20] = True, True
+    solid[11, :21] = solid[:, 0] = True  # a chamber: nobody comes to the other side of the wall
+    present = np.array([[True]])
+
+    def episode(*places):
+        corner = np.array([[0, 0], [1, 0], [0, 1], [1, 1]], float)
+        return (corner + np.array(places, float)[:, None])[:, :, None, None, :]
+
+    def broken(*places, solid=solid):
+        found = exploits_of(episode(*places), present, solid)
+        return {rule for rule, is_broken in zip(RULES, found, strict=True) if is_broken}
+
+    assert not broken((5, 1), (5.3, 0.95), (5.6, 1.2), (5.6, 1))
+    assert not broken((5, 8), (5, 7), (5, 5), (5, 1))  # falling is fast
+    assert broken((5, 1), (5.6, 1)) == {"too fast"}
+    assert broken((5, 1), (5, 1.6)) == {"too fast"}
+    assert broken((18, 1), (18.5, 1), (19, 1), (19.5, 1), (19.9, 1)) == set()  # halfway into the wall
+    assert broken((19.5, 1), (19.8, 1), (20.1, 0.5), (20.4, 0.2)) == {"in the ground"}
+    assert broken(*((19.5 + 0.4 * step, 1) for step in range(6))) == {"in the ground"}
+    low = np.zeros((12, 60), bool)
+    low[0] = True
+    assert not broken(*((5, 1 + 0.4 * step) for step in range(12)), solid=low)
+    assert broken(*((5, 1 + 0.4 * step) for step in range(15)), solid=low) == {"in flight"}
+    assert broken(*((19.5 + 0.4 * step, 1) for step in range(6)), solid=low) == set()
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,11 @@
 """A study is run and reported: with the tiny experiment that other tests of runs share, so that it is compiled once."""
 
 import csv
+import dataclasses
 import hashlib
 import json
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,9 +14,14 @@ from conftest import TINY
 from PIL import Image
 
 import vsr.cli as cli
+from vsr.evidence.reproduce.command import plan
 from vsr.evidence.reproduce.statement import BEFORE_DIGEST, state_claims, statement_lines
+from vsr.evidence.reproduce.transfer import read_checked
+from vsr.experiments.config.problems import UserError
+from vsr.experiments.options import ReproduceOptions
 from vsr.experiments.storage.runs import read_run
-from vsr.experiments.study import load_study
+from vsr.experiments.study import find_studies, load_study
+from vsr.robot import KINDS
 
 STUDY = """
 title: Two draws of the same
@@ -37,6 +45,7 @@ def test_a_part_of_a_study_is_run_and_reported(tmp_path):
     assert result.exit_code == 0, result.output
     home = tmp_path / "own"
     written = {"figure.png", "figure.pdf", "curves.csv", "table.csv", "pairs.csv", "report.md", "claims.md", "best"}
+    written |= {"provenance.md"}
     assert written | {"one"} == {path.name for path in home.iterdir()}
     report = (home / "report.md").read_text()
     assert "![](figure.png)" in report
@@ -69,9 +78,85 @@ def test_experiments_of_a_study_run_at_the_same_time(tmp_path):
     assert str(home / "report.md") in result.output
     assert "report" not in (home / "one.log").read_text()
     (tmp_path / "one.yaml").write_text(TINY.replace("generations: 5", "generations: 6"))
+    more = CliRunner().invoke(cli.main, [*command, "--jobs", "2", "--resume"])
+    assert more.exit_code == 0, more.output
+    assert [read_run(home / name).generations for name in ("one", "two")] == [6, 6]
     failed = CliRunner().invoke(cli.main, [*command, "--jobs", "2", "--set", "physics.substeps=1"])
     assert failed.exit_code == 2
     assert "physics.substeps" in failed.output
+
+
+EVOGYM_STUDY = """
+kind: study
+format: 1
+title: EvoGym in small
+experiments:
+  one: {file: one.yaml, label: one, row: Walker-v0, method: search}
+figure: {panels: [{curves: [one]}]}
+scales: {tiny: {repeats: 2, factors: [1]}}
+transfer: {engines: [evogym, points]}
+published: {about: Nobody's., columns: [Nobody], rows: {Walker-v0: [-1.0]}}
+"""
+EVOGYM_TINY = """
+robot: {body: {type: voxel_kinds, grid: [2, 2], engine: evogym}, controller: {type: sine, frequencies: [3.0, 40.0]}}
+task: {type: Walker-v0, duration: 0.03}
+fitness: score
+evaluation: {trials: 1, refine: null}
+optimizer: {type: random_search, population_size: 2}
+generations: 2
+seeds: 2
+"""
+
+
+@pytest.mark.full
+def test_winners_of_evogym_are_tried_again_and_elsewhere(tmp_path):
+    """Evolving alone leaves nothing else; the report comes later, with winners that `vsr verify` replays, and is the
+    same again. The same study in other physics is another one."""
+    (tmp_path / "own.yaml").write_text(EVOGYM_STUDY)
+    (tmp_path / "one.yaml").write_text(EVOGYM_TINY)
+    command = ["reproduce", str(tmp_path / "own.yaml"), "--scale", "tiny", "--out", str(tmp_path)]
+    alone = CliRunner().invoke(cli.main, [*command, "--no-report"])
+    assert alone.exit_code == 0, alone.output
+    home = tmp_path / "own"
+    assert [path.name for path in home.iterdir()] == ["one"]
+    for name in ("checkpoints", "lineage"):  # what is too large to be brought home
+        shutil.rmtree(home / "one" / name)
+    result = CliRunner().invoke(cli.main, [*command, "--report-only", "--task", "Walker-v0"])
+    assert result.exit_code == 0, result.output
+    seen = read_checked(read_run(home / "one"), home / "best", "one")
+    assert seen.repeats.shape == (2, 2)
+    assert [one.name for one in seen.elsewhere] == ["points", "points, time steps 2 times smaller"]
+    assert all(np.isfinite(one.measured).all() for one in seen.elsewhere)
+    assert not seen.broken.any()
+    assert "| Walker-v0 | search | evogym" in (home / "report.md").read_text()
+    assert (home / "best" / "one.png").exists()
+    verified = CliRunner().invoke(cli.main, ["verify", str(home / "best" / "one.yaml")])
+    assert verified.exit_code == 0, verified.output
+    stored = (home / "best" / "one.json").read_bytes()
+    assert CliRunner().invoke(cli.main, [*command, "--report-only"]).exit_code == 0
+    assert (home / "best" / "one.json").read_bytes() == stored
+    there = CliRunner().invoke(cli.main, [*command, "--engine", "points"])
+    assert there.exit_code == 0, there.output
+    seen = read_checked(read_run(tmp_path / "own-points" / "one"), tmp_path / "own-points" / "best", "one")
+    assert [one.name for one in seen.elsewhere] == ["points, time steps 2 times smaller", "evogym"]
+
+
+def test_tasks_and_engines_are_chosen():
+    """Every method of a task, with control steps as they are; tasks that another engine cannot have are left out."""
+    (file,) = find_studies("evogym")
+    there = dataclasses.replace(file, engine="points")
+    chosen = ReproduceOptions("evogym", scale="full", task=("Walker-v0", "CaveCrawler-v0"), engine="points")
+    assert [job.name for job in plan([there], chosen, Path("runs"))] == ["Walker-v0", "Walker-v0-policy"]
+    home, abroad = file.experiment("Walker-v0"), there.experiment("Walker-v0")
+    assert abroad.robot.body.engine == "points"
+    assert abroad.robot.body.materials == KINDS["points"]
+    assert abroad.schedule().calls == home.schedule().calls == 500
+    cycles = [
+        np.array(one.robot.controller.frequencies) * one.schedule().interval for one in (home, abroad)
+    ]  # in a control step
+    np.testing.assert_allclose(*cycles)
+    with pytest.raises(UserError, match="no such row"):
+        plan([file], ReproduceOptions("evogym", scale="full", task=("Walker",)), Path("runs"))
 
 
 def test_a_study_without_runs_and_report_is_refused():

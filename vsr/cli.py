@@ -550,7 +550,8 @@ def convert(
     source: Annotated[str, Argument("IN")],
     out: Annotated[str, Argument("OUT")],
     engine: Annotated[
-        Literal["evogym", "points"] | None, Option("The engine to convert to; evogym for a robot from EvoGym.")
+        Literal["evogym", "points"] | None,
+        Option("The robots' engine; by default evogym for robots from EvoGym's files."),
     ] = None,
     task: Annotated[str, Option("The task of a robot from EvoGym.", metavar="NAME")] = "Walker-v0",
 ) -> None:

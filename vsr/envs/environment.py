@@ -325,9 +325,7 @@ class Environment:
         noise = jax.random.normal(jax.random.fold_in(key, 1), observation.shape, observation.dtype)
         return within_bounds(observation + params.drawn["observation_noise"] * noise * params.observation_mask)
 
-    def _in_force(
-        self, key: Array, state: EpisodeState, control: Array, params: Params
-    ) -> tuple[EpisodeState, Array]:
+    def _in_force(self, key: Array, state: EpisodeState, control: Array, params: Params) -> tuple[EpisodeState, Array]:
         """Control values of this step, and the state in which later ones wait."""
         if "action_noise" in params.drawn:
             noise = jax.random.normal(jax.random.fold_in(key, 2), control.shape, control.dtype)

@@ -247,15 +247,26 @@ class ReproduceOptions:
     study: Annotated[str, Argument("FILE.yaml|NAME|all", shell_complete=complete_names)]
     scale: Annotated[str, Option("How much to compute.", metavar="smoke|quick|paper|full")] = "quick"
     only: Annotated[tuple[str, ...], Option("Run only this experiment; may be repeated.", metavar="EXPERIMENT")] = ()
+    task: Annotated[
+        tuple[str, ...], Option("Run only experiments on this task, a row of published scores.", metavar="TASK")
+    ] = ()
+    engine: Annotated[
+        Literal["evogym", "points"] | None,
+        Option("The robots' engine; by default that of the study's files. For EvoGym's tasks."),
+    ] = None
     settings: Settings = ()
     out: Annotated[str | None, out_option("DIR", ": runs and reports; by default runs/ and the scale")] = None
     device: Device = None
     resume: Annotated[bool, resume_option("; finished runs are kept")] = False
     jobs: Jobs = 1
     report_only: Annotated[
-        bool, Option("Run nothing; write figures, tables and the report from the runs that exist.")
+        bool,
+        Option(
+            "Evolve nothing; look again at winners of the runs that exist, where that was left out, and write figures, "
+            "tables and the report."
+        ),
     ] = False
-    no_report: Annotated[bool, Option("Only run, for --report-only later.")] = False
+    no_report: Annotated[bool, Option("Only evolve, for --report-only later.")] = False
     copy: Annotated[
         str | None, Option("Also copy reports, figures, tables and best robots there, without runs.", metavar="DIR")
     ] = None
@@ -444,7 +455,7 @@ class TrainOptions:
     ] = None
     engine: Annotated[
         Literal["evogym", "points"] | None,
-        Option("The engine of a robot from EvoGym, that is of its kinds of voxels; by default points."),
+        Option("The robots' engine; by default points for robots from EvoGym, of its kinds of voxels."),
     ] = None
     steps: Annotated[
         int | None,

@@ -36,6 +36,8 @@ Aggregate = Literal["median", "mean", "worst"]
 Resample = Literal["never", "every_generation"]
 MOST_TRIALS = 64
 """In which an individual is simulated, or simulated again with smaller time steps."""
+
+
 class InitialNoise(Spec):
     """How much trials differ. The first is always the undisturbed one."""
 
@@ -180,7 +182,7 @@ class EvaluationOptions(Spec):
         if self.confirm is None or self.refine is None:
             return ""
         again = f"{self.aggregate} of {self.confirm.trials} fresh trials"
-        return f"{again} with time steps {self.refine.factor} times smaller"
+        return again if self.refine.factor == 1 else f"{again} with time steps {self.refine.factor} times smaller"
 
     @property
     def fresh_jitter(self) -> InitialNoise:
@@ -223,7 +225,7 @@ class Perturbation(NamedTuple):
     bed: Array | None = None
     """number of the bed of grains, of several (vsr.world.build.build_beds)"""
     number: Array | None = None
-    """of the start, for noise of its own"""
+    """of the start, for noise of its own and for what a task draws when an episode begins; 0 is the undisturbed one"""
 
 
 OF_JITTER = ("height", "frequency", "damping", "friction")
@@ -313,7 +315,8 @@ def rollout_from(
 
 def reset_perturbed(scenario: Scenario, start: Perturbation) -> tuple[Scenario, EpisodeState]:
     """The constant part of an episode and its first state, for a robot with perturbed initial conditions."""
-    key, model, world = jax.random.key(0), scenario.model, scenario.world
+    number = start.number if scenario.task.has_random_state else None
+    key, model, world = jax.random.key(0 if number is None else number), scenario.model, scenario.world
     factors = {name: getattr(start, name) for name in ("frequency", "damping", "friction")}
     if start.mass is not None or any(factor is not None for factor in factors.values()):
         given = {name: 1.0 if factor is None else factor for name, factor in factors.items()}

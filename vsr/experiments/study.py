@@ -15,9 +15,11 @@ from vsr.experiments.config.check import check
 from vsr.experiments.config.plugins import load_plugins, require_plugins
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.config.yaml import EXTENDS, extended, parse_yaml, read_text, read_yaml
+from vsr.experiments.convert.other_physics import settings_in
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.installed import CONFIGS
 from vsr.experiments.shipped import STUDY, find_config
+from vsr.robot import EngineName
 from vsr.spec import Count, FileSpec, OneOf, Real, Spec, suggest, validation_error
 
 SHIPPED = CONFIGS / "studies"
@@ -55,6 +57,8 @@ class Published(Spec):
     """for every row a score by each of them; null where there is none"""
     bounds: dict[Name, Real] = Field(default={})
     """the best possible score of rows, where it is known"""
+    beside: dict[str, dict[Name, Real]] = Field(default={})
+    """further methods with scores of some rows, of other protocols: columns that are counted apart"""
 
     @model_validator(mode="after")
     def _whole(self) -> Published:
@@ -63,7 +67,10 @@ class Published(Spec):
             for row, scores in self.rows.items()
             if len(scores) != len(self.columns)
         ]
-        issues += [(("bounds", row), f"there is no row '{row}'") for row in self.bounds if row not in self.rows]
+        named = [(("bounds",), self.bounds), *((("beside", method), own) for method, own in self.beside.items())]
+        issues += [
+            ((*path, row), f"there is no row '{row}'") for path, own in named for row in own if row not in self.rows
+        ]
         if issues:
             raise validation_error(issues)
         return self
@@ -71,6 +78,16 @@ class Published(Spec):
     def best(self, row: str) -> float | None:
         """The highest published score of a row, None if there is none."""
         return max((score for score in self.rows[row] if score is not None), default=None)
+
+    def best_of_all(self, row: str) -> float | None:
+        """The highest score of a row, further methods included."""
+        known = [self.best(row), *(own.get(row) for own in self.beside.values())]
+        return max((score for score in known if score is not None), default=None)
+
+    def best_by(self, row: str) -> str | None:
+        """The method that has it, the first of several."""
+        best = self.best(row)
+        return None if best is None else self.columns[self.rows[row].index(best)]
 
 
 class Panel(Spec):
@@ -117,14 +134,27 @@ class Swap(Spec):
     """experiments whose best robots are filmed in the worlds of each other"""
 
 
+class Transfer(Spec):
+    """Winners are looked at again: for exploits of EvoGym's physics, and in the physics of other engines."""
+
+    engines: tuple[EngineName, ...] = Field(min_length=1)
+    """in which robots on EvoGym's tasks are tried, besides their own"""
+
+
 class Study(FileSpec):
     """A study, as `vsr reproduce` reads it."""
 
     kind: Literal["study"] = "study"
     """what this file describes"""
     title: str
+    caution: str = ""
+    """said first on the page of results, such as that they are to be rerun, as Markdown"""
+    question: str = ""
+    """as Markdown"""
     about: str = ""
-    """the question, as Markdown"""
+    """the method, as Markdown"""
+    doubts: str = ""
+    """what would change our mind, as Markdown"""
     experiments: dict[Name, Member] = Field(min_length=1)
     figure: Plots
     scales: dict[Name, Scale] = Field(min_length=1)
@@ -133,6 +163,8 @@ class Study(FileSpec):
     exchange: Swap | None = None
     """if given, every seed's best robot is tried in the worlds of all experiments, with the scale's factors and
     repeats; all must maximize the same measure, of 2-D robots"""
+    transfer: Transfer | None = None
+    """if given, every seed's best robot is tried in other physics, and exploits of its own are not counted"""
     published: Published | None = None
     """scores of others, for experiments that name a `row`"""
     plugins: tuple[str, ...] = ()
@@ -180,10 +212,20 @@ class StudyFile:
     study: Study
     run_plugins: bool = False
     """whether those of its experiments are run"""
+    engine: EngineName | None = None
+    """in which experiments on EvoGym's tasks evolve, if not in that of their files"""
 
     @property
     def name(self) -> str:
-        return self.path.stem
+        """Also of its folder."""
+        return self.path.stem if self.engine is None else f"{self.path.stem}-{self.engine}"
+
+    def settings(self, experiment: str) -> tuple[str, ...]:
+        """The study's values over those of an experiment's file."""
+        given = self.study.experiments[experiment].set
+        if self.engine is None:
+            return given
+        return *given, *settings_in(self.engine, load_experiment(self.file(experiment), given, run_plugins=True))
 
     def scale(self, name: str) -> Scale:
         """One of the study's scales; raises UserError if there is none of that name."""
@@ -197,9 +239,7 @@ class StudyFile:
 
     def experiment(self, name: str, settings: Sequence[str] = ()) -> Experiment:
         """One of its experiments, with the study's values over the file's, then those given."""
-        return load_experiment(
-            self.file(name), (*self.study.experiments[name].set, *settings), run_plugins=self.run_plugins
-        )
+        return load_experiment(self.file(name), (*self.settings(name), *settings), run_plugins=self.run_plugins)
 
 
 def is_study(path: str | Path) -> bool:

@@ -363,7 +363,7 @@ def _confirmed_again(members: Sequence[StoredRobot]) -> Iterator[tuple[list[int]
         records = [members[at.get(number, waiting[0])].record for number in range(populations)]
         shapes = asked_genes(experiment)[0]
         best: dict[str, Any] = {
-            name: np.stack([np.asarray(record.genes[name], shape.dtype) for record in records])
+            name: np.stack([record.numbers(name).astype(shape.dtype) for record in records])
             for name, shape in shapes.items()
         }
         found = confirmed(experiment, look(best))

@@ -21,9 +21,12 @@ from vsr.evidence.reproduce.exchange_report import BODIES, keep_winners
 from vsr.evidence.reproduce.report import REPORT, write_study, write_summary
 from vsr.evidence.reproduce.robots import TRIALS, keep_best, read_repeats, read_robustness
 from vsr.evidence.reproduce.statement import state_claims, statement_lines
+from vsr.evidence.reproduce.stored import read_copied
+from vsr.evidence.reproduce.transfer import Checked, check_winners, read_checked
 from vsr.experiments.claims import Claim, Result, Verdict
-from vsr.experiments.config import run_plugins_of
+from vsr.experiments.config import dump_yaml, run_plugins_of
 from vsr.experiments.config.problems import UserError
+from vsr.experiments.console import say
 from vsr.experiments.devices import prepare
 from vsr.experiments.evolve.command import Stopped, evolve, read_options
 from vsr.experiments.experiment import Experiment
@@ -31,6 +34,7 @@ from vsr.experiments.installed import COMMAND
 from vsr.experiments.options import EvolveOptions, ReproduceOptions
 from vsr.experiments.processes import Work, run_processes
 from vsr.experiments.stopping import EXIT_CODE, on_interrupt
+from vsr.experiments.storage.files import write_text
 from vsr.experiments.storage.robots import BEST
 from vsr.experiments.storage.run_folder import is_run
 from vsr.experiments.storage.runs import Run, read_run
@@ -56,7 +60,7 @@ class Job:
 
 def reproduce(options: ReproduceOptions) -> Path:
     """Run what is asked for and write the reports; returns the folder they are in."""
-    files = find_studies(options.study)
+    files = [replace(file, engine=options.engine) for file in find_studies(options.study)]
     folder = Path(options.out) if options.out else Path("runs") / f"{options.scale}-studies"
     if options.report_only and options.no_report:
         raise UserError("--report-only and --no-report: nothing would be left to do; give one of them")
@@ -68,10 +72,14 @@ def reproduce(options: ReproduceOptions) -> Path:
         for job in jobs:  # what the user's own files name, so that their runs can be read as a whole
             if job.file.file(job.name).is_file():
                 run_plugins_of(job.file.file(job.name))
+        prepare(options.device)
+        with on_interrupt(f"stopped; what is finished is kept: to go on, {_again()}"):
+            for job in jobs:
+                _look_again(job, console)
     else:
         # All that can be wrong is reported before anything runs.
         experiments = [read_options(job.options)[0] for job in jobs]
-        for file in files:
+        for file in (file for file in files if file.study.claims):
             begun = any(is_run(folder / file.name / name) for name in file.study.experiments)
             state_claims(file, options.scale, _of_scale(file, options), folder / file.name, begun)
         if options.jobs > 1:
@@ -82,6 +90,8 @@ def reproduce(options: ReproduceOptions) -> Path:
                 _run(jobs, experiments, options, folder, console)
             if options.no_report:
                 return folder
+            for job in jobs:
+                _look_again(job, console)
             for file in files:
                 if file.study.exchange is not None:
                     _exchange(file, options, folder, console)
@@ -92,7 +102,7 @@ def reproduce(options: ReproduceOptions) -> Path:
         write_summary(folder, judged)
     if options.copy is not None:
         for file, _ in judged:
-            copy_results(folder / file.name, Path(options.copy) / file.name, tuple(file.study.experiments))
+            copy_results(folder / file.name, Path(options.copy), file, options.scale)
     for file, verdicts in judged:
         for claim, verdict in verdicts:
             shown = "; ".join(part for part in (verdict.evidence, verdict.effect and f"A {verdict.effect}") if part)
@@ -105,7 +115,7 @@ def reproduce(options: ReproduceOptions) -> Path:
 def _run_at_once(
     jobs: Sequence[Job], experiments: Sequence[Experiment], options: ReproduceOptions, folder: Path
 ) -> None:
-    """Run what is not finished in processes of their own; each does what `_work` does."""
+    """Evolve what is not finished in processes of their own."""
     works = {}
     for job, experiment in zip(jobs, experiments, strict=True):
         if _finished(job.run, experiment):
@@ -113,6 +123,9 @@ def _run_at_once(
         given = ["--scale", options.scale, "--only", job.name, "--out", str(folder), "--no-report"]
         given += [part for setting in options.settings for part in ("--set", setting)]
         given += [] if options.device is None else ["--device", options.device]
+        given += [] if options.engine is None else ["--engine", options.engine]
+        given += ["--resume"] if options.resume else []
+        job.run.parent.mkdir(parents=True, exist_ok=True)
         log = job.run.with_suffix(".log")
         works[f"{job.file.name}/{job.name}"] = Work([*COMMAND, "reproduce", str(job.file.path), *given], log)
     if not works:
@@ -130,8 +143,9 @@ def _run(
 ) -> None:
     for number, (job, experiment) in enumerate(zip(jobs, experiments, strict=True), 1):
         _say(console, f"{job.file.name}/{job.name} ({number} of {len(jobs)})")
-        _work(job, experiment, console)
+        _evolve(job, experiment, console)
         if not options.no_report:
+            _look_again(job, console)
             _write(job.file, options, folder, jobs)
 
 
@@ -141,31 +155,54 @@ def _again() -> str:
     return shlex.join(words if "--resume" in words else [*words, "--resume"])
 
 
-def copy_results(home: Path, target: Path, experiments: Sequence[str]) -> None:
-    """Reports, figures, tables and best robots of a study without its runs, of which only the settings are copied."""
+def copy_results(home: Path, results: Path, file: StudyFile, scale: str) -> None:
+    """Copy a study's page, figures, tables and best robots without its runs, of which only the settings are copied.
+
+    The study is written beside them with one scale, as it was run: `--report-only` makes the page from this copy again.
+    """
+    target = results / file.name
     (target / BEST).mkdir(parents=True, exist_ok=True)
     files = [path for folder in (home, home / BEST) if folder.is_dir() for path in sorted(folder.iterdir())]
     for path in files:
         if path.is_file() and path.suffix != ".pdf":
             shutil.copyfile(path, target / path.relative_to(home))
-    for name in experiments:
+    for name in file.study.experiments:
         if is_run(home / name):
             shutil.copyfile(home / name / CONFIG, target / f"{name}.yaml")
+    members = {
+        name: member.model_copy(update={"file": f"{file.name}/{name}.yaml", "set": ()})
+        for name, member in file.study.experiments.items()
+    }
+    as_run = file.scale(scale).model_copy(update={"set": (), "set_for": {}})
+    study = file.study.model_copy(update={"experiments": members, "scales": {scale: as_run}})
+    write_text(results / f"{file.name}.yaml", dump_yaml(study))
 
 
 def plan(files: Sequence[StudyFile], options: ReproduceOptions, folder: Path) -> list[Job]:
     """The experiments to run, in their order."""
     known = [name for file in files for name in file.study.experiments]
+    rows = {member.row for file in files for member in file.study.experiments.values() if member.row is not None}
     if unknown := [name for name in options.only if name not in known]:
         raise UserError(f"--only {unknown[0]}: there is no such experiment{suggest(unknown[0], known)}")
+    if unknown := [name for name in options.task if name not in rows]:
+        raise UserError(f"--task {unknown[0]}: there is no such row of published scores{suggest(unknown[0], rows)}")
     jobs = []
     for file in files:
         scale = file.scale(options.scale)
-        requested = options.only or scale.experiments or tuple(file.study.experiments)
-        for name in (name for name in file.study.experiments if name in requested):
+        members = file.study.experiments
+        of_tasks = tuple(name for name, member in members.items() if member.row in options.task)
+        requested = (*options.only, *of_tasks) or scale.experiments or tuple(members)
+        for name in (name for name in dict.fromkeys(requested) if name in members):
+            try:
+                settings = file.settings(name)
+            except UserError as error:  # a task that this engine cannot have
+                if options.engine is None or name in options.only:
+                    raise
+                say(f"{name}: left out: {error}")
+                continue
             evolve_options = EvolveOptions(
                 str(file.file(name)),
-                (*file.study.experiments[name].set, *scale.settings(name), *options.settings),
+                (*settings, *scale.settings(name), *options.settings),
                 out=str(folder / file.name / name),
                 resume=options.resume,
                 device=options.device,
@@ -174,17 +211,30 @@ def plan(files: Sequence[StudyFile], options: ReproduceOptions, folder: Path) ->
     return jobs
 
 
-def _work(job: Job, experiment: Experiment, console: Console) -> None:
-    """Evolve, unless that is done, then look at the best robots."""
+def _evolve(job: Job, experiment: Experiment, console: Console) -> None:
     if _finished(job.run, experiment):
         _say(console, f"{job.run}: already finished")
-    else:
-        try:
-            evolve(replace(job.options, resume=is_run(job.run)))
-        except Stopped as stopped:
-            raise Stopped(f"{stopped}\nor, for all that was asked: {_again()}") from None
-    if job.file.study.exchange is None:  # else all winners are simulated together at the end
-        keep_best(read_run(job.run), job.run.parent / BEST, job.name, job.repeats, job.factors)
+        return
+    try:
+        evolve(replace(job.options, resume=is_run(job.run)))
+    except Stopped as stopped:
+        raise Stopped(f"{stopped}\nor, for all that was asked: {_again()}") from None
+
+
+def _look_again(job: Job, console: Console) -> None:
+    """Simulate the best robots of a run again, also of one that is not finished; not what is known already."""
+    study, best = job.file.study, job.run.parent / BEST
+    if study.exchange is not None:  # all winners are simulated together at the end
+        return
+    try:
+        run = read_run(job.run)
+    except UserError:  # no generation yet
+        return
+    if study.transfer is None:
+        keep_best(run, best, job.name, job.repeats, job.factors)
+    elif read_checked(run, best, job.name) is None:
+        _say(console, f"{job.run}: its winners again, there and in the physics of {', '.join(study.transfer.engines)}")
+        check_winners(run, best, job.name, job.repeats, study.transfer.engines)
 
 
 def _exchange(file: StudyFile, options: ReproduceOptions, folder: Path, console: Console) -> None:
@@ -203,13 +253,19 @@ def _exchange(file: StudyFile, options: ReproduceOptions, folder: Path, console:
         keep_winners(runs, found, labels, file.study.exchange.film, home, home / BEST)
 
 
+def _read(home: Path, name: str) -> Run:
+    """An experiment's run, or what was copied of it; raises UserError if neither is there."""
+    copied = None if is_run(home / name) else read_copied(home, name)
+    return read_run(home / name) if copied is None else copied
+
+
 def _finished_runs(file: StudyFile, scale: str, home: Path) -> dict[str, Run] | None:
     """All runs of a scale, None unless all are finished."""
     wanted = file.scale(scale).experiments or tuple(file.study.experiments)
     runs = {}
     for name in wanted:
         try:
-            runs[name] = read_run(home / name)
+            runs[name] = _read(home, name)
         except UserError:
             return None
     done = all(run.generations >= run.experiment.generations for run in runs.values())
@@ -229,12 +285,13 @@ def _write(
     """The report of all of a study's runs that are there; None if there are none."""
     results: dict[str, Result] = {}
     warnings: list[str] = []
+    checked: dict[str, Checked] = {}
     home = folder / file.name
     runs = _finished_runs(file, options.scale, home) if file.study.exchange is not None else None
     found = None if runs is None else read_exchange(runs, home)
     for name, member in file.study.experiments.items():
         try:
-            run = read_run(home / name)
+            run = _read(home, name)
         except UserError as error:
             warnings += [" ".join(str(error).split())] if is_run(home / name) else []
             continue
@@ -245,12 +302,14 @@ def _write(
             repeats = read_repeats(run, home / BEST, name)
             robustness = read_robustness(run, home / BEST, name)
         results[name] = Result(name, member.label, run, repeats, robustness, found)
+        if file.study.transfer is not None and (seen := read_checked(run, home / BEST, name)) is not None:
+            checked[name] = seen
         warnings += _warnings(name, run)
-    warnings += _other_settings([job for job in jobs if job.file is file and job.name in results])
+    warnings += _other_settings([job for job in jobs if job.file is file and is_run(job.run)])
     if not results:
         return None
-    statement = statement_lines(file, options.scale, _of_scale(file, options), home)
-    return write_study(file, options.scale, results, home, warnings, statement)
+    statement = statement_lines(file, options.scale, _of_scale(file, options), home) if file.study.claims else ()
+    return write_study(file, options.scale, results, home, warnings, statement, checked)
 
 
 def _of_scale(file: StudyFile, options: ReproduceOptions) -> dict[str, Experiment]:

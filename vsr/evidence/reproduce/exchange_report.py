@@ -31,7 +31,7 @@ from vsr.robot import Body
 from vsr.scene import Scene
 
 MAP = "exchange.png"
-TABLE = "exchange.csv"
+TABLE, VISITORS, TESTS = "exchange.csv", "visitors.csv", "traits.csv"
 KEPT = 0.1
 """How much a robot's median may change with the smallest time steps and still count as kept."""
 BODIES, FILM = "bodies.png", "exchange.gif"
@@ -43,22 +43,22 @@ PANEL, SECONDS = (300, 200), 6.0
 
 
 def write_exchange(results: Mapping[str, Result], found: Exchange, folder: Path) -> Iterator[str]:
-    """Heat map and table in files; yields the lines of the report."""
+    """Heat map and tables in files; yields the lines of the report."""
     first = next(iter(results.values()))
     labels = {name: result.label for name, result in results.items()}
+    measure = with_unit(first.run.experiment.fitness.measure)
     write_csv(folder / TABLE, rows(results, found))
-    draw_map(found, labels, with_unit(first.run.experiment.fitness.measure), folder / MAP)
+    write_csv(folder / VISITORS, visitors(found))
+    write_csv(folder / TESTS, trait_tests(found))
+    draw_map(found, labels, measure, folder / MAP)
     yield from ("## Winners exchanged", "")
-    yield from _transfer(found, labels, with_unit(first.run.experiment.fitness.measure))
-    yield from _loss(found, labels)
+    yield from _transfer(found, labels, measure)
     yield from _soundness(found)
     if (folder / FILM).exists():
         yield from ("", "The best robots in each other's worlds:", "", f"![]({FILM})")
-    yield from ("", "## Winners' bodies and gaits", "")
     if (folder / BODIES).exists():
-        yield from (f"![]({BODIES})", "", "All winners with their fitness at home, the best on the left.", "")
-    yield from _traits(found, labels)
-    yield ""
+        yield from ("", "All winners with their fitness at home, the best on the left:", "", f"![]({BODIES})")
+    yield from ("", *_traits(found, labels), "")
 
 
 def rows(results: Mapping[str, Result], found: Exchange) -> list[dict[str, Any]]:
@@ -122,44 +122,40 @@ def _transfer(found: Exchange, labels: Mapping[str, str], measure: str) -> Itera
         f"Every seed's best robot (rows) in the world of every experiment (columns), simulated as its natives are, "
         f"in {trials} trials within {1000 * HIGHER:g} mm, with default time steps and time steps "
         f"{found.factors[-1]} times smaller. A robot counts with the lesser of its two medians "
-        f"over trials; if half of them fail it counts as "
-        f"failed, which is worse than any number. Mean {measure} ± standard deviation over seeds; every robot is in "
-        f"`{TABLE}`, every simulation in `{STORED}`."
+        f"over trials; if half of them fail it counts as failed, which is worse than any number. Mean {measure} "
+        "± standard deviation over seeds, then the median share of its own fitness at home that a robot keeps. "
+        f"Numbers: `{TABLE}` (robots), `{STORED}` (simulations), `{VISITORS}` (visitors against natives: exact "
+        "Mann-Whitney tests, Holm's correction)."
     )
-    head = ["evolved on", *(f"on {labels[world]}" for world in found.names)]
     yield from ("", f"![]({MAP})", "")
     yield from markdown(
-        head, [[labels[name], *(_cell(found.fitness(name, world)) for world in found.names)] for name in found.names]
-    )
-    yield from ("", "Share of its own fitness at home that a robot keeps, median over seeds:", "")
-    yield from markdown(
-        head,
-        [[labels[name], *(_percent(_share(found, name, world)) for world in found.names)] for name in found.names],
-    )
-
-
-def _loss(found: Exchange, labels: Mapping[str, str]) -> Iterator[str]:
-    """Visitors of each world against its natives."""
-    pairs = [(name, world) for world in found.names for name in found.names if name != world]
-    if not pairs:
-        return
-    values = [(found.fitness(world, world), found.fitness(name, world)) for name, world in pairs]
-    ps = [p_value(*each) for each in values]
-    yield from (
-        "",
-        "Visitors against natives: medians over seeds, what visitors lack of the natives' median, exact two-sided "
-        "Mann-Whitney test with Holm's correction over this table, and A, the chance that a native is better than a "
-        "visitor.",
-        "",
-    )
-    yield from markdown(
-        ["on", "evolved on", "natives", "visitors", "lacking", "p", "p (Holm)", "A"],
+        ["evolved on", *(f"on {labels[world]}" for world in found.names)],
         [
-            [labels[world], labels[name], number(float(middle(a))), number(float(middle(b))), _lacking(a, b),
-             number(p), number(corrected), f"{superiority(a, b):.2f}"]
-            for (name, world), (a, b), p, corrected in zip(pairs, values, ps, holm(ps), strict=True)
+            [labels[name], *(f"{_cell(found.fitness(name, world))}, {_percent(_share(found, name, world))}"
+                             for world in found.names)]
+            for name in found.names
         ],
     )  # fmt: skip
+    yield ""
+
+
+def visitors(found: Exchange) -> list[dict[str, Any]]:
+    """Visitors of each world against its natives, a row for each pair of worlds."""
+    pairs = [(name, world) for world in found.names for name in found.names if name != world]
+    values = [(found.fitness(world, world), found.fitness(name, world)) for name, world in pairs]
+    ps = [p_value(*each) for each in values]
+    return [
+        {
+            "world": world,
+            "evolved": name,
+            "natives": float(middle(natives)),
+            "visitors": float(middle(others)),
+            "p": p,
+            "p_holm": corrected,
+            "effect": superiority(natives, others),
+        }
+        for (name, world), (natives, others), p, corrected in zip(pairs, values, ps, holm(ps), strict=True)
+    ]
 
 
 def _soundness(found: Exchange) -> Iterator[str]:
@@ -172,11 +168,10 @@ def _soundness(found: Exchange) -> Iterator[str]:
     with np.errstate(divide="ignore", invalid="ignore"):
         near = abs(last / first - 1) <= KEPT
     known = np.isfinite(first) & np.isfinite(last)
-    yield from (
-        "",
+    yield (
         f"Failed simulations, of {found.failure.size}: {failures}. Of {known.size} pairs of robot and world, "
         f"{int((near & known).sum())} keep their median within {100 * KEPT:.0f} % with steps {found.factors[-1]} times "
-        "smaller.",
+        "smaller."
     )
 
 
@@ -193,24 +188,8 @@ def _traits(found: Exchange, labels: Mapping[str, str]) -> Iterator[str]:
         ["evolved on", *TRAITS.values()],
         [[labels[name], *(_median(found.trait(name, trait)) for trait in TRAITS)] for name in found.names],
     )
-    tests = trait_tests(found)
-    if not tests:
-        return
-    yield from (
-        "",
-        f"Each against {labels[found.names[0]]}: difference of medians, exact two-sided Mann-Whitney test over seeds "
-        "with Holm's correction over this table, and A, the chance that a robot has more of it; 0.5 is no difference. "
-        "Robots that failed at home are left out.",
-        "",
-    )
-    yield from markdown(
-        ["trait", "evolved on", "difference", "p", "p (Holm)", "A", "differs"],
-        [
-            [TRAITS[test["trait"]], labels[test["experiment"]], number(test["difference"]), number(test["p"]),
-             number(test["p_holm"]), number(test["effect"]), "yes" if test["p_holm"] < 0.05 else "not shown"]
-            for test in tests
-        ],
-    )  # fmt: skip
+    yield ""
+    yield f"Each trait against that of {labels[found.names[0]]}, tested alike: `{TESTS}`."
 
 
 def trait_tests(found: Exchange) -> list[dict[str, Any]]:
@@ -252,13 +231,8 @@ def _share(found: Exchange, name: str, world: str) -> float:
     return float(middle(known)) if known.size else float("nan")
 
 
-def _lacking(natives: np.ndarray, visitors: np.ndarray) -> str:
-    a, b = float(middle(natives)), float(middle(visitors))
-    return _percent(1 - b / a) if a > 0 and np.isfinite(b) else ""
-
-
 def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %" if np.isfinite(share) else "failed"
+    return f"{round(100 * share)} %" if np.isfinite(share) else "failed"
 
 
 def _median(values: np.ndarray) -> str:

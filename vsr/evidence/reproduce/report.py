@@ -1,11 +1,13 @@
-"""The results of a study: figure, CSV files, and a report in Markdown with every claim and its numbers."""
+"""The results of a study: figure, CSV files, and one page in Markdown from the question to the verdict.
+
+How the runs were made is a page of its own.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -15,16 +17,17 @@ from vsr.evidence.reproduce.published import write_published
 from vsr.evidence.reproduce.robots import HIGHER
 from vsr.evidence.reproduce.statement import rules_of
 from vsr.evidence.reproduce.tables import curves, markdown, pairs, table, write_csv
+from vsr.evidence.reproduce.transfer import Checked
 from vsr.experiments.claims import Claim, Result, Verdict, judge, number
 from vsr.experiments.formatting import clock
 from vsr.experiments.plot.curves import draw_curves, goal
 from vsr.experiments.plot.figures import paper_style, save_figure, with_unit
-from vsr.experiments.ranks import middle
 from vsr.experiments.storage.files import write_text
 from vsr.experiments.storage.provenance import Provenance, making
-from vsr.experiments.study import Panel, StudyFile
+from vsr.experiments.storage.run_folder import is_run
+from vsr.experiments.study import Panel, Study, StudyFile
 
-REPORT, BEST = "report.md", "best"
+REPORT, PROVENANCE, BEST = "report.md", "provenance.md", "best"
 
 ACROSS = 6
 """Plots side by side, at most; more are drawn in rows, each with an axis of its own."""
@@ -39,29 +42,33 @@ def write_study(
     folder: Path,
     warnings: Sequence[str],
     statement: Sequence[str] = (),
+    checked: Mapping[str, Checked] | None = None,
 ) -> list[tuple[Claim, Verdict]]:
     """Write figure, tables and report of the runs so far; returns all claims with their verdicts.
 
-    statement: lines about where claims were stated.
+    statement: lines about where claims were stated; checked: see `write_published`.
     """
     study = file.study
     verdicts = list(zip(study.claims, judge(study.claims, results), strict=True))
     ordered = [results[name] for name in study.experiments if name in results]
-    rows = table(ordered)
-    compared = [row for panel in study.figure.panels for row in pairs(_of_panel(panel, results))]
-    for suffix in (".png", ".pdf"):
+    runs = [result for result in ordered if is_run(result.run.path)]
+    for suffix in (".png", ".pdf") if runs else (".png",):
         draw_figure(file, results, folder / f"{study.figure.name}{suffix}")
     write_csv(folder / "curves.csv", curves(ordered))
-    write_csv(folder / "table.csv", rows)
-    write_csv(folder / "pairs.csv", compared)
+    write_csv(folder / "table.csv", table(ordered))
+    write_csv(folder / "pairs.csv", [row for panel in study.figure.panels for row in pairs(_of_panel(panel, results))])
+    if runs:  # else it is as it was when these results were copied
+        write_text(folder / PROVENANCE, "\n".join(_provenance(study.title, runs)) + "\n")
     lines = [
-        *_head(file, scale, warnings),
-        *_claims(verdicts, statement),
-        *write_published(study, results, folder),
-        *_results(file, rows, compared, ordered[0]),
+        *_head(study, warnings),
+        *_section("Method", "\n\n".join(part for part in (study.about, study.scales[scale].note) if part)),
+        *_results(file, ordered, folder),
+        *write_published(study, results, folder, checked),
         *_exchanged(file, results, folder),
-        *_best(file, ordered, folder),
-        *_how(ordered),
+        *_verdicts(verdicts, statement),
+        *_section("What would change our mind", study.doubts),
+        f"Devices, versions, commits and commands: [{PROVENANCE}]({PROVENANCE}). Numbers: `curves.csv` (every seed and "
+        "generation), `table.csv`, `pairs.csv` (experiments compared).",
     ]
     write_text(folder / REPORT, "\n".join(lines) + "\n")
     return verdicts
@@ -109,13 +116,19 @@ def _of_panel(panel: Panel, results: Mapping[str, Result]) -> list[Result]:
     return [results[name] for name in panel.curves if name in results]
 
 
-def _head(file: StudyFile, scale: str, warnings: Sequence[str]) -> Iterator[str]:
-    study = file.study
-    yield from (f"# {study.title}", "", study.about, "")
-    yield f"Scale `{scale}`. {study.scales[scale].note}"
+def _head(study: Study, warnings: Sequence[str]) -> Iterator[str]:
+    yield from (f"# {study.title}", "")
+    if study.caution:
+        yield from (f"> {study.caution}", "")
     if warnings:
-        yield from ("", *(f"- **Warning:** {warning}" for warning in warnings))
-    yield ""
+        yield from (*(f"- **Warning:** {warning}" for warning in warnings), "")
+    yield from _section("Question", study.question)
+
+
+def _section(title: str, text: str) -> Iterator[str]:
+    """Nothing for an empty text."""
+    if text:
+        yield from (f"## {title}", "", text.strip(), "")
 
 
 CLAIM_COLUMNS = ("claim", "medians over seeds", "A [95 %]", "p (Holm)", "verdict")
@@ -125,87 +138,76 @@ def _claim_row(claim: Claim, verdict: Verdict) -> list[str]:
     return [claim.text, verdict.evidence, verdict.effect, verdict.p, f"**{verdict.holds}**"]
 
 
-def _claims(verdicts: Sequence[tuple[Claim, Verdict]], statement: Sequence[str]) -> Iterator[str]:
+def _verdicts(verdicts: Sequence[tuple[Claim, Verdict]], statement: Sequence[str]) -> Iterator[str]:
     if not verdicts:
         return
-    yield from ("## Claims", "", *statement)
+    yield from ("## Verdict", "", *statement)
     yield from markdown(CLAIM_COLUMNS, [_claim_row(claim, verdict) for claim, verdict in verdicts])
     yield from ("", "Tests, always over seeds, corrected by Holm's method within a family of claims:", "")
     yield from rules_of(tuple(claim for claim, _ in verdicts))
     yield ""
 
 
-def _results(
-    file: StudyFile, rows: Sequence[dict[str, Any]], compared: Sequence[dict[str, Any]], first: Result
-) -> Iterator[str]:
-    named = with_unit(first.run.experiment.fitness.measure)
-    yield from ("## Results", "", f"![]({file.study.figure.name}.png)", "")
-    yield f"Best {named} so far: median over seeds, band of one standard deviation. Every curve is in `curves.csv`."
-    if first.run.is_confirmed:
-        meaning = first.run.experiment.evaluation.confirmation
-        yield f"Lines are what the search selects by, dots and final bests the {meaning}."
-    yield from ("", "All values are medians over seeds; the table is also in `table.csv`.", "")
-    yield from markdown(
-        ["experiment", "genes", "seeds", "robots x generations", "random robot", "best of the first generation",
-         "final best", "quartiles", "σ", "final / first"],
-        [[row["experiment"], row["genes"], row["seeds"], f"{row['population_size']} x {row['generations']}",
-          *(number(row[key]) for key in ("random_median", "first_best", "final_best")),
-          f"{number(row['worse_quartile'])} to {number(row['better_quartile'])}",
-          number(row["sigma"]), number(row["ratio"])] for row in rows],
-    )  # fmt: skip
-    if compared:
-        yield from (
-            "",
-            "Final bests compared: exact two-sided Mann-Whitney test, Holm's correction within a plot. A is the",
-        )
-        yield from ("chance that a seed of the first is better than one of the second. Also in `pairs.csv`.", "")
-        yield from markdown(
-            ["first", "second", "difference of medians", "p", "p (Holm)", "A"],
-            [[row["first"], row["second"], number(row["difference"]), number(row["p"]), number(row["p_holm"]),
-              f"{row['effect']:.2f}"] for row in compared],
-        )  # fmt: skip
-    yield ""
-
-
-def _best(file: StudyFile, results: Sequence[Result], folder: Path) -> Iterator[str]:
-    known = [result for result in results if result.repeats is not None]
-    yield from ("## Best robots", "")
-    if not known:
-        yield from ("Not simulated again yet.", "")
-        return
-    repeats = max(result.repeats.shape[1] for result in known if result.repeats is not None)
-    checked = any(result.run.is_confirmed for result in known)
-    confirmed = (
-        " `Reported` is the fitness in fresh trials at smaller time steps, where runs have it." if checked else ""
-    )
+def _results(file: StudyFile, results: Sequence[Result], folder: Path) -> Iterator[str]:
+    """The figure, and a table with a line for every experiment."""
+    first = results[0].run
+    yield from ("## Result", "", f"![]({file.study.figure.name}.png)", "")
     yield (
-        f"Each seed's best robot was simulated again from its file in {repeats} repeats: first from the same start, "
-        f"where only round-off differs from when it evolved, the others from up to {1000 * HIGHER:g} mm higher. What "
-        f"is not kept was luck.{confirmed} Medians over seeds:"
+        f"Best {with_unit(first.experiment.fitness.measure)} so far: median over seeds, band of one standard deviation."
     )
+    if any(result.run.is_confirmed for result in results):
+        meaning = first.experiment.evaluation.confirmation
+        yield f"Lines are what the search selects by, dots and `reported` the {meaning}."
+    again = [result for result in results if result.repeats is not None]
+    tried = [result.robustness for result in again if result.robustness is not None]
+    factor = max((one.factors[-1] for one in tried), default=1)
     yield ""
-    yield from markdown(
-        [
-            "experiment",
-            "reported",
-            "same start again",
-            "median of its repeats",
-            "kept",
-            "worst repeat",
-            "best repeat",
-        ],
-        [_repeats(result) for result in known],
-    )
-    yield from _robust([result for result in known if result.robustness is not None])
-    for result in known:
-        picture = folder / BEST / f"{result.name}.png"
-        if picture.exists():
-            found = result.exchange
-            place = int(np.argmax(result.run.fitness[:, -1])) if found is None else found.best(result.name)
-            seed = result.run.experiment.seeds[place]
-            yield from ("", f"**{result.name}**, seed {seed}, one period in the middle of its episode "
-                        f"([robot]({BEST}/{result.name}.yaml)):", "", f"![]({BEST}/{result.name}.png)")  # fmt: skip
+    yield "Medians over seeds. `Reported` is the fitness of each seed's best robot at the end of its run."
+    if again:
+        repeats = max(result.repeats.shape[1] for result in again if result.repeats is not None)
+        others = f"dropped from up to {1000 * HIGHER:g} mm higher"
+        if file.study.transfer is not None:
+            others = "in fresh trials, from a little higher and with other draws of the task"
+        yield (
+            f"`Again` is the median of {repeats} repeats from its file, {others}"
+            f"{f', x{factor} that of repeats with time steps {factor} times smaller' if tried else ''}."
+        )
+    if tried:
+        yield (
+            f"`Kept` is a robot's fitness at x{factor} over that at x1: median, robots within {100 * NEAR:.0f} %, and "
+            "the worst."
+        )
     yield ""
+    head = ["experiment", "genes", "seeds", "robots x generations", "first generation", "reported", "quartiles", "σ"]
+    head += [*(["again"] if again else []), *([f"x{factor}", "kept", "near", "worst"] if tried else [])]
+    yield from markdown(head, [_line(result, factor, len(head), folder) for result in results])
+    yield ""
+
+
+def _line(result: Result, factor: int, columns: int, folder: Path) -> list[str]:
+    """An experiment's line of the table, filled up to this many columns."""
+    row = table([result])[0]
+    there = (folder / BEST / f"{result.name}.yaml").exists()
+    cells = [
+        f"[{result.name}]({BEST}/{result.name}.yaml)" if there else result.name,
+        str(row["genes"]),
+        str(row["seeds"]),
+        f"{row['population_size']} x {row['generations']}",
+        number(row["first_best"]),
+        number(row["final_best"]),
+        f"{number(row['worse_quartile'])} to {number(row['better_quartile'])}",
+        number(row["sigma"]),
+    ]
+    if result.repeats is not None:
+        cells.append(number(row["repeats_median"]))
+    found = result.robustness
+    if found is not None and factor in found.factors:
+        kept = found.kept[np.isfinite(found.kept)]
+        cells.append(number(float(np.nanmedian(found.at(factor)))))
+        if len(kept):
+            near = int((abs(kept - 1) <= NEAR).sum())
+            cells += [f"{100 * np.median(kept):.1f} %", f"{near} of {len(found.kept)}", f"{100 * kept.min():.0f} %"]
+    return cells + [""] * (columns - len(cells))
 
 
 def _exchanged(file: StudyFile, results: Mapping[str, Result], folder: Path) -> Iterator[str]:
@@ -217,78 +219,15 @@ def _exchanged(file: StudyFile, results: Mapping[str, Result], folder: Path) -> 
         yield from ("## Winners exchanged", "", "Not yet: that comes when all experiments are finished.", "")
 
 
-def _robust(known: Sequence[Result]) -> Iterator[str]:
-    """Fitness that is kept with smaller time steps and changed parameters."""
-    if not known:
-        return
-    factors = max((result.robustness.factors for result in known if result.robustness is not None), key=len)
-    yield from (
-        "",
-        "The same robots with smaller time steps. Each number is the median over seeds of the median over trials; "
-        f"`kept` is each robot's fitness with time steps {factors[-1]} times smaller over {factors[0]} times, "
-        f"and `most changed` what is "
-        "left, farthest from 100 %, when the springs' frequency changes by 1 %, their damping or the friction by 2 %, "
-        "where that was tried.",
-        "",
-    )
-    head = [
-        "experiment",
-        *(f"x{factor}" for factor in factors),
-        "kept, median",
-        "within 10 %",
-        "worst kept",
-        "most changed, median",
-    ]
-    yield from markdown(head, [_robust_row(result, factors) for result in known])
-
-
-def _robust_row(result: Result, factors: Sequence[int]) -> list[str]:
-    found = result.robustness
-    assert found is not None
-    medians = [number(float(np.nanmedian(found.at(factor)))) if factor in found.factors else "" for factor in factors]
-    kept = found.kept[np.isfinite(found.kept)]
-    if not len(kept):
-        return [result.name, *medians, "", "", "", ""]
-    near = f"{int((abs(kept - 1) <= NEAR).sum())} of {len(found.kept)}"
-    shares = np.median(kept), kept.min(), np.nanmedian(found.most_changed) if found.changes else math.nan
-    middle_kept, worst, change = (f"{100 * share:.0f} %" if np.isfinite(share) else "" for share in shares)
-    return [result.name, *medians, middle_kept, near, worst, change]
-
-
-def _repeats(result: Result) -> list[str]:
-    repeated, typical = result.repeated, result.typical
-    assert repeated is not None
-    assert typical is not None
-    evolved = result.run.fitness[:, -1]
-    columns = (evolved, repeated[:, 0], typical, repeated.min(1), repeated.max(1))
-    values = [result.sign * float(middle(fitness)) for fitness in columns]
-    kept = values[2] / values[0] if values[0] > 0 and math.isfinite(values[2]) else math.nan
-    shown = list(map(number, values))
-    return [result.name, *shown[:3], f"{100 * kept:.0f} %" if math.isfinite(kept) else "", *shown[3:]]
-
-
-def _how(results: Sequence[Result]) -> Iterator[str]:
+def _provenance(title: str, results: Sequence[Result]) -> Iterator[str]:
+    """The page about how runs were made."""
     made = {result.name: making(result.run.path) for result in results}
-    yield from ("## How it was made", "")
+    yield from (f"# How it was made: {title}", "")
     yield from ("Each experiment is a run folder that `vsr evolve --resume` can go on with. Commands:", "", "```")
     yield from dict.fromkeys(start.get("command", "unknown") for each in made.values() for start in each.sessions)
     yield from ("```", "")
-    rows = [_making(result, made[result.name]) for result in results]
-    yield from markdown(
-        [
-            "experiment",
-            "time",
-            "a generation",
-            "compiling",
-            "sessions",
-            "episode",
-            "substeps",
-            "device",
-            "versions",
-            "commit",
-        ],
-        rows,
-    )
+    head = ["experiment", "time", "a generation", "compiling", "sessions", "episode", "substeps", "device", "versions"]
+    yield from markdown([*head, "commit"], [_making(result, made[result.name]) for result in results])
     total = sum(each.seconds + each.compiling for each in made.values())
     yield from (
         "",

@@ -18,7 +18,7 @@ from jax import Array
 from vsr.arrays import CorruptFileError
 from vsr.drawing.painter import Look
 from vsr.episode import reset
-from vsr.experiments.config import dump_yaml
+from vsr.experiments.config.yaml import read_text
 from vsr.experiments.formatting import number
 from vsr.experiments.play.film import write_strip
 from vsr.experiments.play.recordings import RecordedRobot, robot_from_trajectory
@@ -80,7 +80,7 @@ def keep_best(run: Run, folder: Path, name: str, repeats: int, factors: Sequence
         stored["robustness"] = robust.to_plain()
     if best in scenes:
         title = title_of(run, best, measured[best], robust)
-        write_text(folder / f"{name}.yaml", title + dump_yaml(scenes[best]))
+        write_text(folder / f"{name}.yaml", title + own_file(run, best))
     write_checked_json(folder / f"{name}.json", without_nan(stored))
 
 
@@ -135,6 +135,12 @@ def title_of(run: Run, index: int, repeats: list[float], robust: Robustness | No
         last = robust.factors[-1]
         smaller_steps = f"; {number(float(robust.at(last)[index]))} with time steps {last} times smaller"
     return f"{who}, {goal.measure} {median:.6g} ({spread}{smaller_steps})\n"
+
+
+def own_file(run: Run, index: int) -> str:
+    """The file of a seed's best robot as the run has it, for `vsr verify`, without its title and checksum."""
+    lines = read_text(robot_file(run.path, run.experiment.seeds[index])).splitlines(keepends=True)
+    return "".join(line for number, line in enumerate(lines) if number > 1 or not line.startswith("#"))
 
 
 def read_robustness(run: Run, folder: Path, name: str) -> Robustness | None:

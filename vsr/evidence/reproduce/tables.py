@@ -62,9 +62,12 @@ def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
 def curves(results: Sequence[Result]) -> list[dict[str, Any]]:
     """Every seed's curve: one row per experiment, seed and generation; measures, not fitness.
 
-    Reasons of failures are columns only if one of the robots failed for them.
+    Reasons of failures are columns only if one of the robots failed for them, `search_best` only where the last best is
+    that of fresh trials.
     """
-    seen = [name for name in results[0].run.failures if any(np.nansum(r.run.failures[name]) > 0 for r in results)]
+    reasons = dict.fromkeys(name for result in results for name in result.run.failures)
+    seen = [name for name in reasons if any(np.nansum(r.run.failures.get(name, 0)) > 0 for r in results)]
+    confirmed = any(result.run.is_confirmed for result in results)
     return [
         {
             "experiment": result.name,
@@ -72,9 +75,10 @@ def curves(results: Sequence[Result]) -> list[dict[str, Any]]:
             "generation": generation,
             "evaluations": (generation + 1) * result.run.experiment.optimizer.population_size,
             "best": float(result.run.best[i, generation]),
+            **({"search_best": float(result.run.search_best[i, generation])} if confirmed else {}),
             "population_median": float(result.run.median[i, generation]),
             "failed": int(result.run.failed[i, generation]),
-            **{name: float(result.run.failures[name][i, generation]) for name in seen},
+            **{name: float(result.run.failures[name][i, generation]) for name in seen if name in result.run.failures},
         }
         for result in results
         for i, seed in enumerate(result.run.experiment.seeds)

@@ -51,11 +51,12 @@ def body_of(structure: np.ndarray, engine: str) -> dict[str, Any]:
     chosen = KINDS[engine]  # pyright: ignore[reportArgumentType]
     if chosen != ENGINE_KINDS[engine].materials:
         used = sorted(set(np.unique(structure).tolist()) - {0})
-        body["materials"] = {SYMBOLS[kind - 1]: _given(chosen[SYMBOLS[kind - 1]]) for kind in used}
+        body["materials"] = {SYMBOLS[kind - 1]: given(chosen[SYMBOLS[kind - 1]]) for kind in used}
     return body
 
 
-def _given(material: Material) -> dict[str, Any]:
+def given(material: Material) -> dict[str, Any]:
+    """Fields of a material that are not the defaults, as a file holds them."""
     return material.model_dump(mode="json", exclude_defaults=True)
 
 
