@@ -3,6 +3,7 @@
 from dataclasses import replace
 from functools import cache, partial
 from types import SimpleNamespace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +19,7 @@ from vsr.environment import Environment
 from vsr.episode import reset, rollout
 from vsr.physics.engine import ENGINES, assemble_body
 from vsr.physics.failure import Failure
+from vsr.physics.squares import geometry
 from vsr.physics.squares.advance import advance, advance_through
 from vsr.physics.squares.assembly import SquareMaterials, assemble
 from vsr.physics.squares.geometry import center, failure, mass_motion, momentum, rest_state
@@ -264,6 +266,24 @@ def test_the_choice_is_by_device_and_precision_and_can_be_forced(monkeypatch):
 
 
 # The kernel's parts
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_masses_add_up_the_same_for_processors_and_gpus(monkeypatch, layers):
+    """Each has a form of its own, which gives the same bits."""
+    random = np.random.default_rng(3)
+    masses, second = (
+        jnp.asarray(random.normal(size=(4, 3, 5)), jnp.float32),
+        jnp.asarray(random.random((4, 3, 5)) < 0.3),
+    )
+    found = []
+    plain: Any = geometry.clusters_of_masses  # traced anew for each
+    for cpu in (True, False):
+        monkeypatch.setattr(geometry, "for_cpu", lambda cpu=cpu: cpu)
+        add_up = jax.jit(lambda *given: plain.__wrapped__(*given, layers))
+        found.append(np.asarray(add_up(masses, second.astype(jnp.float32))))
+    np.testing.assert_array_equal(*found)
+    assert found[0].shape == (layers, 4, 6)
 
 
 def test_tables_hold_every_voxel_and_cluster_once_and_know_their_neighbors(precise):

@@ -8,7 +8,7 @@ import pytest
 from vsr.compute import implementation
 from vsr.compute.implementation import chosen
 from vsr.experiments import devices
-from vsr.experiments.devices import OWN_FLAG, code_generator, flags_of_user
+from vsr.experiments.devices import OWN_FLAG, UNTIMED, code_generator, flags_of_user
 from vsr.experiments.storage.provenance import describe_session, differences
 
 USERS = "--xla_force_host_platform_device_count=2"
@@ -79,6 +79,38 @@ def test_flags_and_generators_that_did_change_are_told(jaxlib):
     assert flags.startswith("flags was {")
     assert USERS in flags
     assert generator == "code_generator was older, is newer"
+
+
+@pytest.mark.parametrize(
+    ("given", "added"),
+    [
+        (None, UNTIMED),
+        (USERS, UNTIMED),
+        (f"{USERS} --xla_gpu_autotune_level=2", UNTIMED[1:]),
+        (" ".join(UNTIMED), ()),
+    ],
+)
+def test_kernels_are_not_timed_unless_the_user_asks_for_it(jaxlib, given, added):
+    jaxlib("0.12.0", given)
+    for _ in range(2):
+        devices._time_no_kernels()
+    flags = devices.os.environ["XLA_FLAGS"].split()
+    assert flags == [*(given or "").split(), *added]
+    assert flags_of_user(" ".join(flags)) == " ".join(flag for flag in (given or "").split() if flag not in UNTIMED)
+
+
+def test_a_gpu_draws_random_numbers_by_a_kernel():
+    """Instead of by hundreds of operations, which take long to compile; as JAX lowers them for one anywhere."""
+    name = "jax_threefry_gpu_kernel_lowering"
+    before = getattr(jax.config, name)
+    try:
+        devices._draw_by_kernel()
+        drawn = jax.jit(lambda key: jax.random.uniform(key, (8,))).trace(jax.random.key(0))
+        text = drawn.lower(lowering_platforms=("cuda",)).as_text()
+    finally:
+        jax.config.update(name, before)
+    assert "cu_threefry2x32" in text
+    assert text.count("shift_left") <= 1  # of the operations, every round has one
 
 
 CUDA = "PJRT C API\ncuda 12090"

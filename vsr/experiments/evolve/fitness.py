@@ -375,15 +375,21 @@ def confirm_leaders(
     again = _aggregated(experiment, single, refine.trials)
     assert again.failure is not None
 
-    def settled(evaluation: Evaluation, chosen: Array, fitness: Array, failure: Array) -> Evaluation:
-        """Of one seed; of those that were re-checked, (count,): which they are, and what came of it."""
-        assert evaluation.failure is not None
-        fitness = confirmed_fitness(evaluation.fitness, chosen, fitness)
-        failure = evaluation.failure.at[chosen].set(first_of(evaluation.failure[chosen], failure))
-        return replace(evaluation, fitness=fitness, failed=~jnp.isfinite(fitness), failure=failure)
+    def settled(fitness: Array, failure: Array, chosen: Array, again: Array, failed: Array) -> tuple[Array, Array]:
+        """Fitness and failures of one seed; chosen: which were re-checked; again, failed: what came of it, (count,)."""
+        return (
+            confirmed_fitness(fitness, chosen, again),
+            failure.at[chosen].set(first_of(failure[chosen], failed)),
+        )
 
-    results = (part.reshape(seeds, count) for part in (again.fitness, again.failure))
-    return tuple(map(settled, evaluations, chosen, *results)), single.fitness.reshape(seeds, -1)
+    failures: list[Any] = [one.failure for one in evaluations]
+    checked = (part.reshape(seeds, count) for part in (again.fitness, again.failure))
+    after = jax.vmap(settled)(fitness, jnp.stack(failures), chosen, *checked)
+    confirmed = tuple(
+        replace(one, fitness=fitness, failed=~jnp.isfinite(fitness), failure=failure)
+        for one, fitness, failure in zip(evaluations, *after, strict=True)
+    )
+    return confirmed, single.fitness.reshape(seeds, -1)
 
 
 def confirmed_fitness(fitness: Array, chosen: Array, again: Array) -> Array:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from vsr.compute.implementation import Implementation
@@ -184,18 +185,21 @@ class GrainState:
     grains over one sample of a robot's face"""
 
 
-def pair_numbers(grains: GrainModel, number: Array, listed: Array) -> PairNumbers | None:
-    """Of grains with these ids, (n,), and those listed, (k, n); None if all are alike."""
+def pair_numbers(grains: GrainModel, number: Array | np.ndarray, listed: Array | np.ndarray) -> PairNumbers | None:
+    """Of grains with these ids, (n,), and those listed, (k, n), by NumPy if they are its arrays; None if all are
+    alike."""
     if all(jnp.ndim(value) == 0 for value in (grains.radius, grains.mass, grains.friction)):
         return None
+    library: Any = np if isinstance(listed, np.ndarray) else jnp
 
-    def both(value: Array) -> tuple[Array, Array]:
+    def both(value: Any) -> tuple[Any, Any]:
+        value = library.asarray(value)
         own = value if value.ndim == 0 else value[number]
-        return jnp.broadcast_to(own, listed.shape), own if own.ndim == 0 else own[listed]
+        return library.broadcast_to(own, listed.shape), own if own.ndim == 0 else own[listed]
 
     (_, far), (mass, other), (friction, rough) = map(both, (grains.radius, grains.mass, grains.friction))
     total = mass + other
-    together = jnp.sqrt(friction * rough) if grains.friction.ndim else None
+    together = library.sqrt(friction * rough) if grains.friction.ndim else None
     return PairNumbers(far, mass * other / total, other / total, together)
 
 

@@ -160,9 +160,10 @@ def grains_of(
     for grains that do not turn, which do not conserve angular momentum; grounded: whether the environment has a
     ground. Raises ValueError for what cannot be.
     """
-    position = jnp.asarray(position, dtype).T
-    dimension, count = position.shape
-    largest, smallest = float(np.max(radius)), float(np.min(radius))
+    host: Any = np  # JAX would compile a program for each of these arrays
+    centers: Any = host.array(position, dtype).T
+    dimension, count = centers.shape
+    largest, smallest = float(host.max(radius)), float(host.min(radius))
     if dimension != box.dimension or dimension not in (2, 3):
         raise ValueError(f"places have {dimension} coordinates and the box {box.dimension}; both must be 2 or 3")
     if smallest <= 0 or largest / smallest > WIDEST_RATIO:
@@ -173,34 +174,34 @@ def grains_of(
     slots = slots or slots_needed(dimension, smallest / largest)
     candidates = candidates or candidates_needed(dimension, smallest / largest)
     turning = None if rolling is None else 2 * dimension - 3
-    own = jnp.arange(count, dtype=jnp.int32)
+    own = host.arange(count, dtype=host.int32)
     start = GrainState(
-        position=position,
-        velocity=jnp.zeros_like(position) if velocity is None else jnp.asarray(velocity, dtype).T,
-        spin=None if turning is None else jnp.zeros((turning, count), dtype),
+        position=centers,
+        velocity=host.zeros_like(centers) if velocity is None else host.array(velocity, dtype).T,
+        spin=None if turning is None else host.zeros((turning, count), dtype),
         id=own,
-        neighbor=jnp.tile(own, (slots, 1)),
-        neighbors=jnp.zeros(count, jnp.int32),
+        neighbor=host.tile(own, (slots, 1)),
+        neighbors=host.zeros(count, host.int32),
         pair=None,
-        impulse=jnp.zeros((slots, dimension, count), dtype),
-        rolling=None if turning is None else jnp.zeros((slots, turning, count), dtype),
-        received=jnp.zeros_like(position),
-        received_turning=None if turning is None else jnp.zeros((turning, count), dtype),
-        listed_at=jnp.full_like(position, jnp.inf),
-        offsets=jnp.zeros(math.prod(box.cells((2 + SKIN) * largest)) + 1, jnp.int32),
-        body_impulse=jnp.zeros((len(bodies) + grounded, dimension, count), dtype),
+        impulse=host.zeros((slots, dimension, count), dtype),
+        rolling=None if turning is None else host.zeros((slots, turning, count), dtype),
+        received=host.zeros_like(centers),
+        received_turning=None if turning is None else host.zeros((turning, count), dtype),
+        listed_at=host.full_like(centers, host.inf),
+        offsets=host.zeros(math.prod(box.cells((2 + SKIN) * largest)) + 1, host.int32),
+        body_impulse=host.zeros((len(bodies) + grounded, dimension, count), dtype),
         bodies=tuple(body.motion for body in bodies if body.is_free),
         robots=(),
-        time=jnp.zeros((), dtype),
-        lasted=jnp.zeros((), dtype),
-        overflow=jnp.zeros(4, jnp.int32),
+        time=host.zeros((), dtype),
+        lasted=host.zeros((), dtype),
+        overflow=host.zeros(4, host.int32),
     )
     grains = Grains(
         start=start,
-        radius=jnp.asarray(radius, dtype),
-        mass=jnp.asarray(mass, dtype),
-        friction=jnp.asarray(friction, dtype),
-        rolling=None if rolling is None else jnp.asarray(rolling, dtype),
+        radius=host.asarray(radius, dtype),
+        mass=host.asarray(mass, dtype),
+        friction=host.asarray(friction, dtype),
+        rolling=None if rolling is None else host.asarray(rolling, dtype),
         box=box,
         bodies=tuple(bodies),
         largest=largest,
@@ -209,4 +210,6 @@ def grains_of(
         samples=samples,
         iterations=iterations,
     )
-    return replace(grains, start=replace(start, pair=pair_numbers(grains, own, start.neighbor)))
+    return jax.tree.map(
+        jnp.asarray, replace(grains, start=replace(start, pair=pair_numbers(grains, own, start.neighbor)))
+    )

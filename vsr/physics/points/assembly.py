@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import jax
@@ -286,26 +287,30 @@ def _parts_at_corners(present: Any, library: Any) -> Any:
 
     library: numpy, which also works while jax traces, or jax.numpy.
     """
-    dimension = present.ndim
-    steps = corner_steps(dimension)
+    steps, cells = corner_steps(present.ndim), present.shape
     corners = len(steps)
     # The voxel of which a vertex is corner k lies k's steps before it.
-    here = library.stack([library.pad(present, [(step, 1 - step) for step in corner]) for corner in steps])
-    nobody = corners
-    label = library.where(here, library.arange(corners).reshape(-1, *(1,) * dimension), nobody)
-    for _ in range(corners - 1):  # a part's smallest number has gone round all of it after this many steps at most
-        smallest = label
-        for axis in range(dimension):
-            neighbor = np.array([index ^ (1 << (dimension - 1 - axis)) for index in range(corners)])
-            smallest = library.minimum(smallest, label[neighbor])
-        label = library.where(here, smallest, nobody)
-    first = library.stack([here[k] & (label[k] == k) for k in range(corners)])
-    before = library.cumsum(first, 0) - first
-    part = library.take_along_axis(before, library.minimum(label, corners - 1), 0)
-    cells = present.shape
-    return library.stack(
-        [
-            part[k][tuple(slice(step, step + size) for step, size in zip(corner, cells, strict=True))]
-            for k, corner in enumerate(steps)
-        ]
+    around: Any = sum(
+        library.pad(present, [(step, 1 - step) for step in corner]).astype(np.int32) << k
+        for k, corner in enumerate(steps)
     )
+    patterns = library.stack(
+        [around[tuple(slice(step, step + size) for step, size in zip(corner, cells, strict=True))] for corner in steps]
+    )
+    first = np.arange(corners).reshape(-1, *(1,) * present.ndim) << corners
+    return library.asarray(_parts_by_pattern(present.ndim).reshape(-1))[first + patterns]
+
+
+@cache
+def _parts_by_pattern(dimension: int) -> np.ndarray:
+    """The same for all voxels that may be around a vertex, a bit for each, (corners, patterns)."""
+    corners = 2**dimension
+    own, nobody = np.arange(corners, dtype=np.int32)[:, None], corners
+    here = (np.arange(2**corners) >> own) & 1 > 0
+    label = np.where(here, own, nobody)
+    for _ in range(corners - 1):  # a part's smallest number has gone round all of it after this many steps at most
+        smallest = np.minimum.reduce([label, *(label[own[:, 0] ^ (1 << axis)] for axis in range(dimension))])
+        label = np.where(here, smallest, nobody)
+    first = here & (label == own)
+    before = np.cumsum(first, 0, dtype=np.int32) - first
+    return np.take_along_axis(before, np.minimum(label, corners - 1), 0)

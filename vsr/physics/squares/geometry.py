@@ -16,6 +16,7 @@ from jax import Array
 
 from vsr.compute.grid import overlap
 from vsr.compute.vector import quarter_turn, turn
+from vsr.compute.xla import for_cpu
 from vsr.physics.squares.model import CORNER_CELLS, CORNER_SIGNS, SquareModel, SquareState
 from vsr.physics.telemetry import EXPLOSION_SPEED, Telemetry, failure_of, fastest_speed
 
@@ -30,8 +31,15 @@ def corners_of_vertices(vertices: Array) -> Array:
 @jax.jit
 def vertices_of_corners(corners: Array) -> Array:
     """Each vertex's view of the voxels around it, (4, rows, columns, ...) -> (4, rows+1, columns+1, ...)."""
-    rest = ((0, 0),) * (corners.ndim - 3)
-    return jnp.stack([jnp.pad(corners[k], ((r, 1 - r), (c, 1 - c), *rest)) for k, (r, c) in enumerate(CORNER_CELLS)])
+    return jnp.stack(_around_vertices(corners))
+
+
+def _around_vertices(corners: Array) -> list[Array]:
+    """The same, each of the four voxels for itself."""
+    rest, nothing = ((0, 0, 0),) * (corners.ndim - 3), jnp.zeros((), corners.dtype)
+    return [
+        jax.lax.pad(corners[k], nothing, ((r, 1 - r, 0), (c, 1 - c, 0), *rest)) for k, (r, c) in enumerate(CORNER_CELLS)
+    ]
 
 
 @jax.jit
@@ -48,6 +56,9 @@ def clusters_of_masses(masses: Array, in_second_layer: Array, layers: int) -> Ar
     """Add up the masses' values, (4, rows, columns, ...) -> (layers, rows+1, columns+1, ...)."""
 
     def total(corners: Array) -> Array:
+        if not for_cpu():  # a GPU's kernels are compiled sooner from sums of padded arrays, a CPU's are quicker without
+            south_west, south_east, north_east, north_west = _around_vertices(corners)
+            return (south_west + south_east) + (north_west + north_east)
         south_west, south_east, north_east, north_west = corners
         upper, lower = overlap(south_west, south_east, 1), overlap(north_west, north_east, 1)
         return overlap(upper, lower, 0)

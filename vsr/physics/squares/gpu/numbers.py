@@ -53,6 +53,7 @@ class FusedNumbers:
 
 def fused_numbers(model: SquareModel, environment: Environment, substep: float) -> FusedNumbers:
     """All that stays as it is of a robot, whatever its state and its control values."""
+    model = jax.lax.optimization_barrier(model)  # or XLA makes one kernel of it all, and takes long to compile it
     present, exists = model.present > 0, model.cluster_mass > 0
     layers, rows, columns = exists.shape
     # Ranks go by row, then by layer, as everything near the ground is looked at together.
