@@ -120,7 +120,10 @@ def test_fresh_trials_are_neither_of_the_search_nor_of_refine():
 def test_the_first_of_all_places_count_and_failures_are_worst():
     experiment = parse_experiment(CONFIG)
     calls = [np.array([[1.0, 2, 3, 9], [1, -np.inf, 2, -np.inf]]), np.array([[0.0, 99, 99, 99], [-np.inf, 9, 9, 9]])]
-    np.testing.assert_array_equal(confirmed(experiment, calls), [2.0, -np.inf])
+    middle, low, high = confirmed(experiment, calls)
+    np.testing.assert_array_equal(middle, [2.0, -np.inf])
+    np.testing.assert_array_equal(low, [1.0, -np.inf])
+    np.testing.assert_array_equal(high, [3.0, 1.0])
 
 
 def test_a_task_with_its_own_grounds_has_another_in_every_fresh_trial():
@@ -142,7 +145,10 @@ def test_one_number_is_reported_everywhere(run):
     title = read_title(file)
     assert title is not None
     assert title.value == pytest.approx(reported, rel=1e-5)
-    assert title.meaning.startswith("median of 5 fresh trials with time steps 2 times smaller; ")
+    assert title.meaning.startswith("median of 5 fresh trials with time steps 2 times smaller, quartiles ")
+    assert record.quartiles is not None
+    assert record.quartiles == tuple(found.quartiles[:, 0])
+    assert record.quartiles[0] < reported < record.quartiles[1]
     last = list(csv.DictReader(io.StringIO(as_csv([found]))))[-2]
     assert (float(last["best"]), float(last["search_best"])) == (reported, record.search_score)
     np.testing.assert_array_equal(found.best[:, :-1], found.search_best[:, :-1])
@@ -198,6 +204,7 @@ def test_lost_numbers_are_found_again(run, tmp_path):
     (path / STATISTICS).unlink()
     evolve(EvolveOptions(str(path), resume=True, report=False))
     np.testing.assert_array_equal(read_curves(path).best[:, -1], read_curves(run).best[:, -1])
+    np.testing.assert_array_equal(read_curves(path).quartiles, read_curves(run).quartiles)
 
 
 def test_a_robot_that_fails_in_fresh_trials_is_no_result(tmp_path):

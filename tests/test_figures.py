@@ -269,6 +269,22 @@ def test_beside_reality():
     assert said(page, r"\(([\d.]+) for ([\d.]+), 0\.75 for 0\.57\)") == [*reversed(up["flat"])]
 
 
+@pytest.mark.parametrize("name", ["first_walker", "neural_controller"])
+def test_confirmed_numbers_in_further_trials(name):
+    found = read(RESULTS / "confirmed" / f"{name}.json")
+    again = np.array(found["refined"])[:, found["factors"].index(4)]
+    quartiles, middle = np.quantile(again, [0.25, 0.75], axis=1), np.median(again, 1)
+    ratio = middle / [robot["file"] for robot in found["robots"]]
+    mean, within, least, most, apart = said(
+        DOCS / "understand/fitness.md",
+        rf"`{name}`[^|]*\| ([\d.]+) \| (\d+) of 10 \| ([\d.]+) to ([\d.]+) \| ([\d.]+) % \|",
+    )
+    assert again.shape == (10, 16)
+    assert [round(one, 2) for one in (ratio.mean(), ratio.min(), ratio.max())] == [mean, least, most]
+    assert within == (abs(ratio - 1) <= 0.03).sum()
+    assert apart == pytest.approx(100 * np.median(np.diff(quartiles, axis=0) / middle), rel=0.02)
+
+
 def test_best_robots_with_other_rules_of_sticking():
     slower, kept = [], []
     for name in ("body", "devo", "control"):

@@ -366,7 +366,7 @@ def _confirmed_again(members: Sequence[StoredRobot]) -> Iterator[tuple[list[int]
             name: np.stack([record.numbers(name).astype(shape.dtype) for record in records])
             for name, shape in shapes.items()
         }
-        found = confirmed(experiment, look(best))
+        found, _, _ = confirmed(experiment, look(best))
         sign = experiment.fitness.sign
         yield list(at.values()), [sign * float(one) if np.isfinite(one := found[key]) else math.nan for key in at]
         waiting = [place for place in waiting if place not in at.values()]

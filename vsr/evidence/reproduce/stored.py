@@ -52,6 +52,7 @@ def read_copied(home: Path, name: str) -> Run | None:
         header=header_of(experiment, ""),
         best=best,
         search_best=search_best,
+        quartiles=np.full((2, shape[0]), np.nan),
         median=column("population_median"),
         best_id=unknown,
         failed=column("failed"),

@@ -442,8 +442,9 @@ def _with_confirmed(
     assert evolution.confirm is not None
     pending = leader.confirm(evolution, stats.best_genes, stop) if leader else evolution.confirm(stats.best_genes)
     _wait_for(pending[-1], stop, pulse)
-    found = np.where(np.isfinite(stats.best), confirmed(experiment, pending), -np.inf)
-    return replace(stats, confirmed=found)
+    known = np.isfinite(stats.best)
+    middle, low, high = (np.where(known, found, -np.inf) for found in confirmed(experiment, pending))
+    return replace(stats, confirmed=middle, confirmed_low=low, confirmed_high=high)
 
 
 def _wait_for(result: Any, stop: list[int], pulse: Pulse) -> None:

@@ -322,12 +322,18 @@ def fresh_trials(experiment: Experiment, seeds: int, size: int) -> list[Trials]:
     return found
 
 
-def confirmed(experiment: Experiment, found: Sequence[Any]) -> np.ndarray:
-    """Fitness of every seed's best robot, (seeds,); found: of each of its places, (seeds, places), of every call."""
+def confirmed(experiment: Experiment, found: Sequence[Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Fitness of every seed's best robot, and the lower and upper quartile of its trials, each (seeds,).
+
+    found: of each of its places, (seeds, places), of every call.
+    """
     confirm = experiment.evaluation.confirm
     assert confirm is not None
     fitness = np.concatenate([np.asarray(one) for one in found], 1)[:, : confirm.trials]
-    return np.asarray(aggregate_trials(experiment.evaluation.aggregate, jnp.asarray(fitness)))
+    middle = np.asarray(aggregate_trials(experiment.evaluation.aggregate, jnp.asarray(fitness)))
+    # One of the trials, since nothing lies between a failure and another trial.
+    low, high = (np.quantile(fitness, part, 1, method=how) for part, how in ((0.25, "lower"), (0.75, "higher")))
+    return middle, low, high
 
 
 def _completed(experiment: Experiment, trials: Perturbation, size: int) -> Perturbation:

@@ -116,7 +116,10 @@ def _seeds(found: Findings) -> Markup:
         scene = found.robots.get(index)
         voxels = "" if scene is None else count(int(scene.robot.body.present.sum()))
         values = [number(float(run.best[index, generation])) for generation in (0, -1)]
-        values += [number(float(run.search_best[index, -1]))] if run.is_confirmed else []
+        if run.is_confirmed:
+            low, high = (number(one) if np.isfinite(one) else "failed" for one in run.quartiles[:, index].tolist())
+            values += ["" if np.isnan(run.quartiles[:, index]).any() else f"{low} to {high}"]
+            values += [number(float(run.search_best[index, -1]))]
         rows.append(
             (
                 f"{experiment.seeds[index]}",
@@ -133,7 +136,7 @@ def _seeds(found: Findings) -> Markup:
         "seed",
         "first best",
         "final best",
-        *(("in the search",) if run.is_confirmed else ()),
+        *(("quartiles", "in the search") if run.is_confirmed else ()),
         "last gain",
         "median",
         *(("best kept",) if surpassed else ()),
@@ -143,6 +146,7 @@ def _seeds(found: Findings) -> Markup:
     caption = (
         f"Seeds, the best first{f', measures in {unit}' if unit else ''}. Last gain: the generation that brought it; "
         "median: of the last population; failed: robots of all generations"
+        + ("; quartiles: of the trials that confirmed the final best" if run.is_confirmed else "")
         + ("; best kept: at the last checkpoint, whose robot has the voxels" if surpassed else "")
         + ("; in color: the seed whose robot is shown" if len(rows) > 1 and found.scene is not None else "")
     )

@@ -15,9 +15,10 @@ from vsr.experiments.config.problems import UserError
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.formatting import in_ranges
 from vsr.experiments.storage.lineage import ARRAYS, Piece, read_pieces
-from vsr.experiments.storage.robots import load_robot, read_record, robot_file, write_robot
+from vsr.experiments.storage.robots import Confirmed, load_robot, read_record, robot_file, write_robot
 from vsr.experiments.storage.settings import read_meta
 from vsr.experiments.storage.statistics import (
+    CONFIRMED,
     STATISTICS,
     Statistics,
     as_bytes,
@@ -65,16 +66,18 @@ def repair_statistics(path: Path, experiment: Experiment, run: str, done: int) -
 
 def _keep_confirmed(path: Path, experiment: Experiment, statistics: Statistics) -> None:
     """Fitness in fresh trials, of the last generation of a finished run only; a lost one is in the robots' files."""
-    column, values = statistics.header.columns.index("confirmed"), statistics.records["values"]
-    finished = len(values) == experiment.generations
-    values[: -1 if finished else None, column] = np.nan
+    columns, values = [statistics.header.columns.index(name) for name in CONFIRMED], statistics.records["values"]
+    finished, sign = len(values) == experiment.generations, experiment.fitness.sign
+    values[: -1 if finished else None, columns] = np.nan
     if not finished or experiment.evaluation.confirm is None:
         return
     for index, seed in enumerate(experiment.seeds):
-        if np.isnan(values[-1, column, index]) and _is_whole(file := robot_file(path, seed)):
+        if np.isnan(values[-1, columns[0], index]) and _is_whole(file := robot_file(path, seed)):
             record, _ = read_record(file)
             if record.search_score is not None:
-                values[-1, column, index] = experiment.fitness.sign * record.score
+                quartiles = (np.nan, np.nan) if record.quartiles is None else record.quartiles
+                own = (record.score, *quartiles)
+                values[-1, columns, index] = [-np.inf if one is None else sign * one for one in own]
 
 
 def _rebuild(path: Path, experiment: Experiment, statistics: Statistics, lost: Sequence[int]) -> set[int]:
@@ -141,10 +144,10 @@ def repair_robots(path: Path, experiment: Experiment, done: int) -> list[str]:
         file, best = robot_file(path, seeds[index]), statistics.column("best")[index, done - 1]
         if np.isfinite(best) and genes:
             best_id = int(statistics.column("best_id")[index, done - 1])
-            confirmed = float(statistics.column("confirmed")[index, done - 1])
-            if confirmed == -np.inf:  # there is no robot, then
+            confirmed = Confirmed(*(float(statistics.column(name)[index, done - 1]) for name in CONFIRMED))
+            if confirmed.fitness == -np.inf:  # there is no robot, then
                 continue
-            known = None if np.isnan(confirmed) else confirmed
+            known = None if np.isnan(confirmed.fitness) else confirmed
             write_robot(path, experiment, index, genes, best_id, float(best), sessions, confirmed=known)
             warnings.append(f"{file}: it was lost or changed; written again from lineage/")
     return warnings

@@ -14,12 +14,13 @@ was computed with.
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -58,6 +59,22 @@ def robot_file(path: Path, seed: int) -> Path:
     return path / BEST / f"seed-{seed}.yaml"
 
 
+Quartiles = tuple[float | None, float | None]
+
+
+class Confirmed(NamedTuple):
+    """Fitness in fresh trials, and its lower and upper quartile."""
+
+    fitness: float
+    low: float
+    high: float
+
+    def quartiles(self, sign: float) -> Quartiles:
+        """Of the measure, that of less fitness first; None stands for a failure."""
+        low, high = (sign * one if math.isfinite(one) else None for one in (self.low, self.high))
+        return low, high
+
+
 def write_robot(
     path: Path,
     experiment: Experiment,
@@ -67,7 +84,7 @@ def write_robot(
     fitness: float,
     sessions: Sequence[Mapping[str, Any]] = (),
     *,
-    confirmed: float | None = None,
+    confirmed: Confirmed | None = None,
 ) -> None:
     """The file of the best robot of a seed in a run folder; arguments as of `robot_text`."""
     write_text(
@@ -84,7 +101,7 @@ def robot_text(
     fitness: float,
     sessions: Sequence[Mapping[str, Any]] = (),
     *,
-    confirmed: float | None = None,
+    confirmed: Confirmed | None = None,
 ) -> str:
     """The file of the best robot of a seed, given by its index.
 
@@ -95,10 +112,11 @@ def robot_text(
     scene, seed = experiment.scene(genes), experiment.seeds[index]
     assert scene is not None, "a robot without a body has no finite fitness"
     goal, options = experiment.fitness, experiment.evaluation
-    score = fitness if confirmed is None else confirmed
+    score = fitness if confirmed is None else confirmed.fitness
     meaning = options.summary
     if confirmed is not None:
-        meaning = f"{options.confirmation}; {goal.sign * fitness:.6g} in the search"
+        low, high = ("failed" if one is None else f"{one:.4g}" for one in confirmed.quartiles(goal.sign))
+        meaning = f"{options.confirmation}, quartiles {low} and {high}; {goal.sign * fitness:.6g} in the search"
     elif options.confirm is not None:
         meaning += "; not yet confirmed"
     title = f"# best of seed {seed}: individual {id}, {goal.measure} {goal.sign * score:.6g}"
@@ -179,6 +197,8 @@ class Record(Spec):
     """what the score is of"""
     score: Annotated[float, Field(strict=True)]
     """all digits"""
+    quartiles: Quartiles | None = None
+    """of the score in fresh trials, the worse one first; None stands for a failure"""
     search_score: Annotated[float, Field(strict=True)] | None = None
     """score that the search selected it by, where `score` is that of fresh trials; None where both are one"""
     seed: Seed
@@ -218,14 +238,15 @@ def record_of(
     fitness: float,
     sessions: Sequence[Mapping[str, Any]],
     *,
-    confirmed: float | None = None,
+    confirmed: Confirmed | None = None,
 ) -> Record:
     """Of an individual of the seed of this index; scene: as plain values; others: see `write_robot`."""
     plain, generation = experiment.to_plain(), individual // experiment.optimizer.population_size
     sign = experiment.fitness.sign
     return Record(
         measure=experiment.fitness.measure,
-        score=sign * (fitness if confirmed is None else confirmed),
+        score=sign * (fitness if confirmed is None else confirmed.fitness),
+        quartiles=None if confirmed is None else confirmed.quartiles(sign),
         search_score=None if confirmed is None else sign * fitness,
         seed=experiment.seeds[index],
         individual=individual,

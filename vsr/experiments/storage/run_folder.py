@@ -56,7 +56,7 @@ from vsr.experiments.storage.files import (
 )
 from vsr.experiments.storage.lineage import ARRAYS, GENES, LINEAGE, check_lineage, piece_files
 from vsr.experiments.storage.repair import is_corrupted, repair_robots, repair_statistics, set_aside
-from vsr.experiments.storage.robots import BEST, robot_file, write_robot
+from vsr.experiments.storage.robots import BEST, Confirmed, robot_file, write_robot
 from vsr.experiments.storage.settings import (
     CONFIG,
     FORMAT,
@@ -71,6 +71,7 @@ from vsr.experiments.storage.settings import (
 )
 from vsr.experiments.storage.sources import Sources
 from vsr.experiments.storage.statistics import (
+    CONFIRMED,
     STATISTICS,
     GenerationStats,
     Header,
@@ -302,11 +303,12 @@ class RunFolder:
     def _write_best(self, stats: GenerationStats) -> None:
         sessions = read_meta(self.path)[0]["sessions"]
         for i, seed in enumerate(self.experiment.seeds):
-            confirmed = None if stats.confirmed is None else float(stats.confirmed[i])
+            found = (getattr(stats, name) for name in CONFIRMED)
+            confirmed = None if stats.confirmed is None else Confirmed(*(float(values[i]) for values in found))
             known = self._described.get(seed) == int(stats.best_id[i]) and confirmed is None
             if known or not math.isfinite(stats.best[i]):
                 continue
-            if confirmed is not None and not math.isfinite(confirmed):
+            if confirmed is not None and not math.isfinite(confirmed.fitness):
                 robot_file(self.path, seed).unlink(missing_ok=True)  # no robot: it fails in most fresh trials
                 continue
             genes, fitness = {part: genes[i] for part, genes in stats.best_genes.items()}, float(stats.best[i])

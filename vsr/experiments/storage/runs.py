@@ -47,6 +47,9 @@ class Curves(Displayed):
     generation of a finished run it is the one that fresh trials confirmed, which is what the run reports"""
     search_best: np.ndarray
     """the same as the search has it in all generations: what it selects by, (seeds, generations)"""
+    quartiles: np.ndarray
+    """of the reported measure in fresh trials, that of less fitness first: negative infinity for a failure (positive
+    where less is better), not a number where there are none, (2, seeds)"""
     median: np.ndarray
     """the measure's median over the population, (seeds, generations)"""
     best_id: np.ndarray
@@ -198,6 +201,7 @@ def read_curves(path: str | Path) -> Curves:
         found.header,
         best=sign * found.best,
         search_best=sign * found.column("best"),
+        quartiles=sign * found.quartiles,
         median=sign * found.column("median"),
         best_id=found.column("best_id"),
         failed=found.column("failed"),

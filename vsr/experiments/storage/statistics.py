@@ -41,6 +41,8 @@ STATISTICS = "statistics.bin"
 KIND, FORMAT = "statistics", 1
 FAILURES, METRICS = "failures.", "metrics."
 """Before the names of columns: failed robots by reason, and metrics that the search reports about itself."""
+CONFIRMED = ("confirmed", "confirmed_low", "confirmed_high")
+"""Fitness in fresh trials, and the quartiles of these; known of the last generation only."""
 COLUMNS = (
     "best",
     "median",
@@ -48,10 +50,10 @@ COLUMNS = (
     "best_id",
     "spread",
     "bodies",
-    "confirmed",
+    *CONFIRMED,
     *(FAILURES + reason.name for reason in REASONS),
 )
-"""Columns of every run; metrics of its search follow. `confirmed` is known of the last generation only."""
+"""Columns of every run; metrics of its search follow."""
 MOST_OF_A_HEADER = 2**20
 """[bytes]"""
 
@@ -140,6 +142,13 @@ class Statistics:
         return best
 
     @property
+    def quartiles(self) -> np.ndarray:
+        """Of the fitness of each seed's best robot in fresh trials; not a number where there are none, (2, seeds)."""
+        if not self.is_confirmed or CONFIRMED[-1] not in self.header.columns:
+            return np.full((2, len(self.header.seeds)), np.nan)
+        return np.stack([self.column(name)[:, -1] for name in CONFIRMED[1:]])
+
+    @property
     def unknown(self) -> list[int]:
         """Generations that nothing is known of, apart from corrupted ones."""
         lost = np.isnan(self.column("failed")).any(0)
@@ -189,7 +198,7 @@ def record_of(header: Header, generation: int, stats: GenerationStats, seconds: 
     record = np.zeros(1, header.record)
     record["generation"], record["seconds"] = generation, round(seconds, 4)
     # Of robots that failed in fresh trials that is kept, since it differs from not being confirmed.
-    kept = np.isfinite(values) | (np.array(header.columns) == "confirmed")[:, None]
+    kept = np.isfinite(values) | np.isin(header.columns, CONFIRMED)[:, None]
     record["values"] = np.where(kept, values, np.nan)
     return _signed(header, record)
 
@@ -315,6 +324,10 @@ class GenerationStats:
     """further metrics of the search, by name: coverage of archives, volume of fronts"""
     confirmed: Any = None
     """fitness of the best survivor in fresh trials, WORST if it failed there; None before the run's end"""
+    confirmed_low: Any = None
+    """lower quartile of the fitness in these trials"""
+    confirmed_high: Any = None
+    """upper quartile"""
 
 
 def gather(stats: tuple[GenerationStats, ...]) -> GenerationStats:
