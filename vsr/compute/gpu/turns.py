@@ -29,8 +29,8 @@ from vsr.compute.gpu.language import WARP, Table, kernel_call, load, store
 from vsr.compute.loops import ready
 
 Carry = TypeVar("Carry")
-MOST_ENTRIES = 8192
-"""Of an array that a warp may hold."""
+MOST_ENTRIES = 2048
+"""Of an array that a warp may hold; kernels of more take seconds to compile."""
 RESIDENT = 16
 """Worlds that a multiprocessor holds at once, which leaves 128 registers to a lane."""
 FEW = 8
