@@ -219,7 +219,8 @@ def test_robots_are_evaluated_in_one_batch_as_they_are_alone(run):
     assert sum(batches) == 6
     assert not found.failures.any()
     alone = [vsr.simulate(one).measures["relative_velocity"] for one in (best, best, other)]
-    np.testing.assert_allclose(found["relative_velocity"][:, 0], alone, rtol=1e-4)
+    # Positions of some meters are rounded by 2e-7 m, which is much beside a robot that stays where it is.
+    np.testing.assert_allclose(found["relative_velocity"][:, 0], alone, rtol=1e-4, atol=2e-6)
     assert (found["average_height"][:, 0] != found["average_height"][:, 1]).all()  # the second fell from higher
     table = found.table()
     assert list(table["robot"][:3]) == [f"{run.name}, seed 3"] * 2 + ["seed-3"]
