@@ -1,5 +1,6 @@
 """Loops of many small operations in few kernels, beside jax.lax.scan: interpreted, and as text where a compiler is."""
 
+import dataclasses
 import shutil
 from functools import partial
 
@@ -9,8 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from vsr import Scene
 from vsr.compute.gpu import interpreter, turns
 from vsr.compute.gpu.language import kernel_p
+from vsr.episode import control_step, init_carry, prepared, reset
+from vsr.physics.evogym import kernel as evogym
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 ON_GPU = jax.default_backend() == "gpu"
@@ -137,3 +141,41 @@ def kernels(closed):
         yield from (equation,) if equation.primitive is kernel_p else ()
         for body in bodies:
             yield from kernels(body)
+
+
+def wave(program, number, now):
+    """Instead of EvoGym's physics, which makes much of rounding: nodes swing, and all that a substep reads counts."""
+    motion, beginning = now.motion, jnp.where(program.beginning, 1e-4, 0.0)
+    shift = 0.002 * jnp.sin(program.node.astype(jnp.float32) + number.astype(jnp.float32)) + 1e-6 * program.goal.sum()
+    shift += 1e-6 * program.of_cells(program.known.first).sum() + beginning
+    position = motion.position[0] + shift, motion.position[1] + 0.003 * shift + 1e-5 * program.known.numbers[2]
+    velocity = motion.velocity[0] + shift, motion.velocity[1] - 0.01
+    corner = program.corners_at(position)
+    return now._replace(motion=evogym.Motion(position, velocity, motion.drift), corner=corner)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["Walker-v0", "Pusher-v0", "Catcher-v0"])
+def test_control_steps_of_a_task(name, monkeypatch):
+    monkeypatch.setattr(evogym._Program, "substep_of", wave)
+    robot = {"body": {"shape": "hsv\nhhv", "engine": "evogym"}, "controller": {"type": "sine", "frequency": 9.0}}
+    scene = Scene.model_validate({"robot": robot, "task": name})
+    scenario, controller = scene.build()
+    schedule = dataclasses.replace(scenario.schedule, implementation="interpreted")
+    scenario = dataclasses.replace(scenario, schedule=schedule)
+    start = reset(jax.random.key(5), scenario)
+    world = prepared(scenario.world, schedule.substep, schedule.implementation)
+    scenario = dataclasses.replace(scenario, world=world)
+
+    def turn(now, _):
+        now = control_step(scenario, controller, now)
+        return now, now.action
+
+    first = init_carry(scenario, controller, start)
+    ours, theirs = (jax.jit(lambda now, scan=scan: scan(turn, now, length=4))(first) for scan in (SCAN, jax.lax.scan))
+    assert np.ptp(theirs[1], axis=0).max() > 0.1
+    same(jax.tree.map(plain, ours), jax.tree.map(plain, theirs))
+
+
+def plain(leaf):
+    return jax.random.key_data(leaf) if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
