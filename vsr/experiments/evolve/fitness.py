@@ -332,7 +332,7 @@ def confirmed(experiment: Experiment, found: Sequence[Any]) -> tuple[np.ndarray,
     fitness = np.concatenate([np.asarray(one) for one in found], 1)[:, : confirm.trials]
     middle = np.asarray(aggregate_trials(experiment.evaluation.aggregate, jnp.asarray(fitness)))
     # One of the trials, since nothing lies between a failure and another trial.
-    low, high = (np.quantile(fitness, part, 1, method=how) for part, how in ((0.25, "lower"), (0.75, "higher")))
+    low, high = np.quantile(fitness, 0.25, 1, method="lower"), np.quantile(fitness, 0.75, 1, method="higher")
     return middle, low, high
 
 
