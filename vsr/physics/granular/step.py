@@ -43,7 +43,7 @@ def step(
 
 
 def _solved_by_kernel(contact: Encounter, interpret: bool) -> Solved:
-    from vsr.physics.granular import kernel  # Pallas takes 0.1 s to load, which commands that use no GPU can do without
+    from vsr.physics.granular import kernel  # commands that use no GPU do without it
 
     return kernel.solve(contact, interpret=interpret)
 
