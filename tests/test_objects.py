@@ -141,7 +141,8 @@ def pushed():
     """A robot that flies into a box off its middle in free space, for two trials."""
     body = body_of("squares", ("aa", "aa"))
     world, state = world_with([box("package", (9.5, 4.6), mass=8.0)], bodies=(body,))
-    robot = state.robots[0]
+    # From a round number it would meet the box at the very end of a substep, and rounding would decide in which.
+    robot = replace(state.robots[0], position=state.robots[0].position + 0.01)
     starts = [
         replace(state, robots=(replace(robot, velocity=robot.velocity + jnp.array([5.0, up])),)) for up in (0.0, 0.8)
     ]
@@ -171,8 +172,9 @@ def test_a_batch_of_worlds_equals_its_worlds_one_by_one(pushed):
     _, _, ends, together = pushed
     for number, end in enumerate(ends):
         alone, batch = end.systems["objects"].solids, together.systems["objects"].solids
-        np.testing.assert_allclose(batch.position[number], alone.position, atol=1e-4)
-        np.testing.assert_allclose(together.robots[0].position[number], end.robots[0].position, atol=1e-4)
+        # A micrometer more at the start is up to 0.2 mm at the end.
+        np.testing.assert_allclose(batch.position[number], alone.position, atol=5e-4)
+        np.testing.assert_allclose(together.robots[0].position[number], end.robots[0].position, atol=5e-4)
     assert float(jnp.abs(solids_of(ends[0]).position - solids_of(ends[1]).position).max()) > 0.01
 
 

@@ -165,7 +165,7 @@ def test_both_looks_are_programs_of_their_own_and_say_what_one_would(config):
 @pytest.mark.slow
 def test_a_run_says_what_its_numbers_mean(run):
     title = (run / "best" / "seed-0.yaml").read_text(encoding="utf-8").splitlines()[0]
-    assert "(worst of 16 fresh trials with time steps 2 times smaller; " in title
+    assert "(worst of 16 fresh trials with time steps 2 times smaller, quartiles " in title
     assert title.endswith(" in the search)")
     found = read_title(run / "best" / "seed-0.yaml")
     assert found is not None
