@@ -368,6 +368,7 @@ def actions(loose):
     return jax.vmap(loose.action_space().sample)(jax.random.split(KEY, 6))
 
 
+@pytest.mark.slow
 def test_a_varied_copy_is_one_made_of_other_materials(loose, actions):
     params = loose.varied(loose.default_params, friction=0.25, mass=2.0, stiffness=0.5, gravity=1.5)
     material = vsr.Material(friction=25.0, mass=2.0, spring_frequency=4.0)

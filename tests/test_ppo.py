@@ -137,6 +137,7 @@ def test_a_point_learns_where_to_go():
     np.testing.assert_allclose(again, scores.max(0), rtol=1e-4)  # the best policy is that of the best evaluation
 
 
+@pytest.mark.slow
 def test_learners_side_by_side_learn_what_each_learns_alone():
     together, policies, _ = learned(POINT, QUICK, 512, (3, 4), hidden=(8,))
     for place, seed in enumerate((3, 4)):

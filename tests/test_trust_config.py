@@ -157,6 +157,7 @@ def test_a_fault_in_rows_is_told_as_one_of_rows():
     assert len(reported) == 1
 
 
+@pytest.mark.slow
 def test_of_very_many_faults_the_first_are_told():
     reported = faults(EXPERIMENT + f"seeds: [{'x, ' * 3000}x]\n")
     assert len(reported) == MOST_REPORTED + 1
