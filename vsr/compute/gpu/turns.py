@@ -350,7 +350,7 @@ class _Loop:
 
 
 def _not_folded(constants: dict[int, Any]) -> dict[int, Any]:
-    """The same values, so that XLA does not write arrays of equal numbers anew in every turn."""
+    """The same values, so that XLA does not write arrays of equal numbers again in every turn."""
     arrays = {number: value for number, value in constants.items() if str(value.dtype) in TYPES and value.size > 1}
     return {**constants, **dict(zip(arrays, jax.lax.optimization_barrier(list(arrays.values())), strict=True))}
 
