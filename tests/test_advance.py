@@ -277,7 +277,7 @@ def test_masses_add_up_the_same_for_processors_and_gpus(monkeypatch, layers):
         jnp.asarray(random.random((4, 3, 5)) < 0.3),
     )
     found = []
-    plain: Any = geometry.clusters_of_masses  # traced anew for each
+    plain: Any = geometry.clusters_of_masses  # traced once for each
     for cpu in (True, False):
         monkeypatch.setattr(geometry, "for_cpu", lambda cpu=cpu: cpu)
         add_up = jax.jit(lambda *given: plain.__wrapped__(*given, layers))
