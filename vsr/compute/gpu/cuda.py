@@ -288,6 +288,12 @@ class _Writer:
         same = [np.broadcast_to(value, (*value.shape[:-1], entries)) for value in values]
         return [np.stack(same, equation.params["axis"])]
 
+    def unstack(self, equation: Any, values: list[Names]) -> list[Names]:
+        given, axis = equation.invars[0].aval, equation.params["axis"]
+        if axis >= len(self.fixed(given)):
+            raise NotImplementedError(f"a kernel cannot choose among lanes: {equation}")
+        return list(np.moveaxis(values[0], axis, 0))
+
     def split(self, equation: Any, values: list[Names]) -> list[Names]:
         places = np.cumsum(equation.params["sizes"])[:-1]
         return np.split(values[0], places, equation.params["axis"])
@@ -521,6 +527,7 @@ _STATEMENTS = {
     "transpose": _Writer.transpose,
     "concatenate": _Writer.concatenate,
     "stack": _Writer.stack,
+    "unstack": _Writer.unstack,
     "split": _Writer.split,
     "iota": _Writer.iota,
 }

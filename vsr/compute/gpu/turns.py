@@ -710,6 +710,14 @@ class _Lanes:
         assert found is not None
         return [found]
 
+    def unstack(self, operation: _Operation) -> list[Array]:
+        (atom,), axis = operation.inputs, operation.params["axis"]
+        shapes = [self.program.avals[output].shape for output in operation.outputs]
+        return [
+            self.moved(atom, shape, lambda place, number=number: [*place[:axis], number, *place[axis:]])
+            for number, shape in enumerate(shapes)
+        ]
+
     def split(self, operation: _Operation) -> list[Array]:
         axis, first, found = operation.params["axis"], 0, []
         for size, output in zip(operation.params["sizes"], operation.outputs, strict=True):
@@ -761,6 +769,7 @@ _MOVES: dict[str, Callable[[_Lanes, _Operation], list[Array]]] = {
     "pad": _Lanes.pad,
     "concatenate": _Lanes.concatenate,
     "stack": _Lanes.stack,
+    "unstack": _Lanes.unstack,
     "split": _Lanes.split,
     "dynamic_slice": _Lanes.dynamic_slice,
     "gather": _Lanes.gather,
