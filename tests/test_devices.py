@@ -1,13 +1,15 @@
 """Devices: flags for XLA, what is added to the user's and reported of a run; and GPUs on which kernels cannot run."""
 
+import sys
 from types import SimpleNamespace
 
 import jax
 import pytest
 
 from vsr.compute import implementation
+from vsr.compute.gpu.language import PROCESSES
 from vsr.compute.implementation import chosen
-from vsr.experiments import devices
+from vsr.experiments import devices, processes
 from vsr.experiments.devices import OWN_FLAG, UNTIMED, code_generator, flags_of_user
 from vsr.experiments.storage.provenance import describe_session, differences
 
@@ -145,3 +147,14 @@ def test_a_gpu_without_kernels_computes_in_plain_jax_and_one_line_says_why(
         assert reason in said[0]
         with pytest.raises(ValueError, match="'fused' cannot run here"):
             chosen("fused")
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_processes_at_the_same_time_share_a_gpu(monkeypatch, tmp_path, jobs):
+    for name in (*processes.MEMORY, PROCESSES):
+        monkeypatch.delenv(name, raising=False)
+    code = f"import os; print(os.environ.get({PROCESSES!r}), os.environ.get({processes.MEMORY[0]!r}))"
+    works = {str(number): processes.Work([sys.executable, "-c", code], tmp_path / f"{number}") for number in range(3)}
+    assert processes.run_processes(works, jobs) == (dict.fromkeys(works, 0), False)
+    expected = {1: "None None", 3: "3 0.300"}[jobs]
+    assert {(tmp_path / name).read_text().strip() for name in works} == {expected}

@@ -10,7 +10,7 @@ from test_evogym import ENGINE, body_of, with_objects
 
 from vsr.environment import Environment
 from vsr.physics.engine import assemble_body
-from vsr.physics.evogym import GroundCells, law
+from vsr.physics.evogym import GroundCells, kernel, law
 from vsr.tasks.evogym.furnishing import with_objects as furnished
 from vsr.tasks.evogym.table import ROWS, Block
 
@@ -18,8 +18,15 @@ pytestmark = pytest.mark.usefixtures("quickly_compiled")
 KERNEL = "interpreted" if jax.default_backend() == "cpu" else "fused"
 
 
+@pytest.fixture(params=[32, 64])
+def lanes(request, monkeypatch):
+    """Of every world: one warp, or two, which wait for each other."""
+    monkeypatch.setattr(kernel, "lanes_for", lambda places, nodes: request.param)
+    return request.param
+
+
 @pytest.mark.slow
-def test_the_kernel_moves_worlds_as_plain_jax_does():
+def test_the_kernel_moves_worlds_as_plain_jax_does(lanes):
     """In the ground, at its steps, in each other; two worlds at once, one of them folded."""
     model, state = with_objects()
     random = np.random.default_rng(3)
@@ -46,9 +53,9 @@ def test_the_kernel_moves_worlds_as_plain_jax_does():
 
         return jax.jit(jax.vmap(one))(states, controls)
 
-    plain, kernel = moved("xla"), moved(KERNEL)
-    assert np.asarray(plain.unstable).tolist() == np.asarray(kernel.unstable).tolist()
-    for ours, theirs in zip((kernel, *kernel.objects), (plain, *plain.objects), strict=True):
+    plain, fused = moved("xla"), moved(KERNEL)
+    assert np.asarray(plain.unstable).tolist() == np.asarray(fused.unstable).tolist()
+    for ours, theirs in zip((fused, *fused.objects), (plain, *plain.objects), strict=True):
         np.testing.assert_allclose(ours.position, theirs.position, atol=2e-6)
         np.testing.assert_allclose(ours.velocity, theirs.velocity, atol=2e-3 * np.abs(theirs.velocity).max())
     # Something touched: without ground and package the robot moves otherwise.
@@ -58,7 +65,7 @@ def test_the_kernel_moves_worlds_as_plain_jax_does():
 
 
 @pytest.mark.slow
-def test_the_kernel_sees_arms_that_close_and_more_than_it_has_lanes():
+def test_the_kernel_sees_arms_that_close_and_more_than_it_has_lanes(lanes):
     """Far above the ground arms meet halfway through the substeps; arms lie in each other, 34 corners in the bounds of
     other voxels; amid scattered cells half of 36 corners are in one, and a corner of two of them is in each voxel."""
     model = assemble_body(body_of("hhhh", "h...", "hhhh"))
@@ -92,15 +99,15 @@ def test_the_kernel_sees_arms_that_close_and_more_than_it_has_lanes():
 
         return jax.jit(jax.vmap(one))(states)
 
-    plain, kernel = moved("xla"), moved(KERNEL)
-    assert np.asarray(plain.unstable).tolist() == np.asarray(kernel.unstable).tolist()
-    np.testing.assert_allclose(kernel.position, plain.position, atol=2e-6)
-    for ours, theirs in zip(kernel.velocity, plain.velocity, strict=True):
+    plain, fused = moved("xla"), moved(KERNEL)
+    assert np.asarray(plain.unstable).tolist() == np.asarray(fused.unstable).tolist()
+    np.testing.assert_allclose(fused.position, plain.position, atol=2e-6)
+    for ours, theirs in zip(fused.velocity, plain.velocity, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=2e-3 * np.abs(theirs).max())
 
 
 @pytest.mark.slow
-def test_the_kernel_moves_soft_ground_and_heaps_as_plain_jax_does():
+def test_the_kernel_moves_soft_ground_and_heaps_as_plain_jax_does(lanes):
     """A robot in a soft bridge and beside its post, and one among loose blocks; a small world with both."""
     row = replace(
         ROWS["BridgeWalker-v0"],
@@ -139,12 +146,12 @@ def test_the_kernel_moves_soft_ground_and_heaps_as_plain_jax_does():
 
         return jax.jit(jax.vmap(one))(states)
 
-    plain, kernel = moved("xla"), moved(KERNEL)
-    for ours, theirs in zip((kernel, *kernel.objects), (plain, *plain.objects), strict=True):
+    plain, fused = moved("xla"), moved(KERNEL)
+    for ours, theirs in zip((fused, *fused.objects), (plain, *plain.objects), strict=True):
         np.testing.assert_allclose(ours.position, theirs.position, atol=2e-6)
         np.testing.assert_allclose(ours.velocity, theirs.velocity, atol=2e-3 * np.abs(theirs.velocity).max())
     ground, fixed = model.objects[0].body, np.asarray(model.objects[0].body.inverse_mass) == 0
-    moved_by = np.asarray(kernel.objects[0].position - states.objects[0].position)[:, fixed]
+    moved_by = np.asarray(fused.objects[0].position - states.objects[0].position)[:, fixed]
     assert np.abs(moved_by).max() < 1e-7  # by rounding
     # Something touched: without the robot's contact soft ground moves otherwise.
     alone = replace(

@@ -24,6 +24,7 @@ from vsr.compute import implementation
 from vsr.compute.gpu import interpreter, nvrtc
 from vsr.compute.gpu.cuda import cuda_text
 from vsr.compute.gpu.language import anyone, kernel_call, load, power_of_two, program_id, rank, store
+from vsr.physics.evogym import kernel as evogym
 from vsr.terrain import Flat
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
@@ -158,8 +159,8 @@ def test_a_warp_cannot_wait_alone():
         cuda_text(traced.eqns[0].params["kernel"], 1, [False])
 
 
-@pytest.mark.parametrize("size", [16, 32, 40, 64])
-def test_lanes_make_a_list_of_those_for_which_a_mask_holds(way, size):
+@pytest.mark.parametrize(("lanes", "size"), [(32, 16), (32, 32), (32, 40), (32, 64), (96, 40), (96, 200)])
+def test_lanes_make_a_list_of_those_for_which_a_mask_holds(way, lanes, size):
     """Again and again, from below: the list holds the entries in their order, however many each lane has."""
 
     def program(values, listed, counts, shared):
@@ -180,21 +181,23 @@ def test_lanes_make_a_list_of_those_for_which_a_mask_holds(way, size):
     values[[0, -1]] = 3
     shapes = [((4, size), jnp.int32), ((4,), jnp.int32)]
     shared = [jax.ShapeDtypeStruct((size,), jnp.int32)]
-    listed, counts = called(program, values, results=shapes, scratch=shared)
+    listed, counts = called(program, values, results=shapes, scratch=shared, lanes=lanes)
     expected = [np.flatnonzero(values > first) for first in range(4)]
     assert [np.asarray(row)[:count].tolist() for row, count in zip(listed, counts, strict=True)] == [
         row.tolist() for row in expected
     ]
 
 
-def test_only_a_single_warp_can_count():
+def test_arrays_are_taken_apart_along_any_axis_but_that_of_lanes(way):
     def program(values, results):
-        lane = jnp.arange(64, dtype=jnp.int32)
-        store(results.at[lane], rank(load(values.at[lane]) > 0)[0])
+        lane = jnp.arange(32, dtype=jnp.int32)
+        first, second, third = jnp.stack([load(values.at[row, lane]) for row in range(3)])
+        (low, high), _ = jnp.stack([jnp.stack([first, second]), jnp.stack([second, third])], 1).swapaxes(0, 1)
+        store(results.at[lane], first - 2 * second + 3 * third + low * high)
 
-    traced = jax.make_jaxpr(partial(called, program, results=[((64,), jnp.int32)], lanes=64))(np.zeros(64, np.float32))
-    with pytest.raises(NotImplementedError, match="a single warp"):
-        cuda_text(traced.eqns[0].params["kernel"], 1, [False])
+    values = np.random.default_rng(2).normal(size=(3, 32)).astype(np.float32)
+    (got,) = called(program, values, results=[((32,), jnp.float32)])
+    np.testing.assert_allclose(got, values[0] - 2 * values[1] + 3 * values[2] + values[0] * values[1], rtol=1e-5)
 
 
 def test_scratch_that_does_not_fit_on_chip_is_in_memory(way):
@@ -293,8 +296,10 @@ class TestTextOfTheSimulator:
         test_grains_kernel.same(plain, kernel, 1e-5)
 
     @pytest.mark.slow
-    def test_evogym(self, way):
-        test_evogym_kernel.test_the_kernel_moves_worlds_as_plain_jax_does()
+    @pytest.mark.parametrize("lanes", [32, 64])
+    def test_evogym(self, way, lanes, monkeypatch):
+        monkeypatch.setattr(evogym, "lanes_for", lambda places, nodes: lanes)
+        test_evogym_kernel.test_the_kernel_moves_worlds_as_plain_jax_does(lanes)
 
     @pytest.mark.slow
     def test_contact(self, way):

@@ -28,6 +28,7 @@ def places(now, given):
     """Slices, turns, joined and repeated arrays, entries by number, outside of arrays too."""
     rows, count = now
     turned = jnp.concatenate([rows[1:], rows[:1]]).T[::-1, ::2]
+    above, _, below = (1 + number * row for number, row in enumerate(rows[2:5]))
     padded = jnp.pad(turned, ((1, 0), (0, 3)), constant_values=2.0)
     first, second = jnp.split(jnp.stack([rows, jnp.flip(rows, 1)]), 2)
     number = (jnp.abs(rows[0, :7] * 40)).astype(jnp.int32)
@@ -35,6 +36,7 @@ def places(now, given):
     outside = rows[0].at[number].get(mode="fill", fill_value=np.nan)
     part = jax.lax.dynamic_slice(rows, (count % 9, 2), (3, 4))
     rows = 0.3 * rows + given["way"][:, None] * first[0, ::-1] + jnp.tanh(second[0]) * padded.sum() * 0.01
+    rows = rows * (1 + 0.1 * above * below)
     found = {"part": part, "seen": seen, "outside": outside, "count": count}
     return (rows, count + jnp.argmax(jnp.ones(3)).astype(jnp.int32) + 1), found
 
@@ -73,12 +75,20 @@ CASES = {
 }
 
 
+@pytest.fixture(params=[8, 1])
+def share(request, monkeypatch):
+    """Entries of an array for each lane: enough for a warp, or so few that warps wait for each other."""
+    monkeypatch.setattr(turns, "SHARE", request.param)
+
+
+@pytest.mark.usefixtures("share")
 @pytest.mark.parametrize("case", CASES)
 def test_turns_give_what_a_scan_gives(case):
     check(*CASES[case])
 
 
 @pytest.mark.skipif(ON_GPU or shutil.which("g++") is None, reason="needs g++ and no GPU")
+@pytest.mark.usefixtures("share")
 @pytest.mark.parametrize("case", CASES)
 def test_so_does_the_text_of_their_kernels(case, monkeypatch, tmp_path):
     monkeypatch.setattr(interpreter, "interpret_kernel", gpu_text.text_instead(tmp_path))

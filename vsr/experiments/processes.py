@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from vsr.compute.gpu.language import PROCESSES
 from vsr.experiments.console import say
 from vsr.experiments.formatting import clock
 from vsr.experiments.stopping import graceful_shutdown
@@ -63,8 +64,10 @@ def run_processes(works: Mapping[str, Work], jobs: int) -> tuple[dict[str, int],
 
 
 def _environment(at_once: int) -> dict[str, str]:
-    share = {} if at_once < 2 or any(name in os.environ for name in MEMORY) else {MEMORY[0]: f"{0.9 / at_once:.3f}"}
-    return {**os.environ, **share}
+    if at_once < 2:
+        return dict(os.environ)
+    memory = {} if any(name in os.environ for name in MEMORY) else {MEMORY[0]: f"{0.9 / at_once:.3f}"}
+    return {PROCESSES: str(at_once), **os.environ, **memory}
 
 
 def _start(work: Work, environment: Mapping[str, str]) -> subprocess.Popen:

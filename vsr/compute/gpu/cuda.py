@@ -108,6 +108,27 @@ template <typename T> __device__ __forceinline__ bool over_lanes(Any, T value) {
 template <typename T> __device__ __forceinline__ bool over_lanes(All, T value) {
   return LANES == 32 ? __all_sync(0xffffffffu, value) : __syncthreads_and(value);
 }
+// In how many lanes before this one a mask holds, of so many; the lanes that are left have the last entry again.
+__device__ __forceinline__ int before_lane(int size, bool mask, int &total) {
+  const int own = min((int)threadIdx.x, size - 1);
+  const unsigned votes = __ballot_sync(0xffffffffu, mask && threadIdx.x < size);
+  const unsigned lower = __popc(votes & ((1u << (own % 32)) - 1u));
+  if (LANES == 32) {
+    total = __popc(votes);
+    return lower;
+  }
+  __shared__ unsigned parts[LANES / 32];
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = votes;
+  __syncthreads();
+  int before = __popc(parts[own / 32] & ((1u << (own % 32)) - 1u));
+  total = 0;
+  for (int i = 0; i < LANES / 32; i++) {
+    before += i < own / 32 ? __popc(parts[i]) : 0;
+    total += __popc(parts[i]);
+  }
+  return before;
+}
 """
 
 Part = tuple[int | None, ...]
@@ -398,17 +419,18 @@ class _Writer:
 
     def rank(self, equation: Any, values: list[Names]) -> list[Names]:
         mask = equation.invars[0].aval
-        if self.lanes > WARP or len(mask.shape) != 1 or not self.has_lanes(mask):
-            raise NotImplementedError(f"only a single warp can count the entries of one mask: {equation}")
-        last, before, total = mask.shape[0] - 1, [], "0"
+        if len(mask.shape) != 1 or not self.has_lanes(mask):
+            raise NotImplementedError(f"a kernel can count the entries of one mask at a time: {equation}")
+        if self.in_warp:
+            raise NotImplementedError(f"lanes cannot wait for each other where a warp is alone: {equation}")
+        before, total = [], "0"
         for entry, name in enumerate(np.broadcast_to(values[0], self.shape(mask)).flat):
-            lane, size = "threadIdx.x", min(WARP, last + 1 - entry * WARP)
-            if size < WARP:  # the lanes that are left have the last entry again
-                lane, name = f"min((int)threadIdx.x, {size - 1})", f"(threadIdx.x < {size} && {name})"
-            votes, holding = self.fresh(), self.fresh()
-            self.line(f"const unsigned {votes} = __ballot_sync(0xffffffffu, {name});")
-            before.append(f"{total} + __popc({votes} & ((1u << {lane}) - 1u))")
-            self.line(f"const int {holding} = {total} + __popc({votes});")
+            size = min(self.lanes, mask.shape[0] - entry * self.lanes)
+            place, holding = self.fresh(), self.fresh()
+            self.line(f"int {holding};")
+            self.line(f"const int {place} = {total} + before_lane({size}, {name}, {holding});")
+            before.append(place)
+            self.line(f"{holding} += {total};")
             total = holding
         return [self.declare(equation.outvars[0].aval, before), np.array([total], object)]
 

@@ -32,6 +32,8 @@ from vsr.compute.xla import tracing_a_kernel
 
 WARP = 32
 """Lanes that go together; how many a program has is a multiple of it."""
+PROCESSES = "VSR_GPU_PROCESSES"
+"""Environment variable: how many processes like this one share the GPU. Each then leaves room for the others."""
 
 
 class _Memory(effects.Effect):
@@ -119,7 +121,7 @@ def anyone(mask: Array) -> Array:
 def rank(mask: Array) -> tuple[Array, Array]:
     """For every entry of a mask how often it holds in the entries before, and how often it holds in all.
 
-    For lists: entries for which the mask holds get the numbers 0, 1, 2, ... Only for programs of one warp.
+    For lists: entries for which the mask holds get the numbers 0, 1, 2, ...
     """
     before, total = rank_p.bind(mask)
     return before, total

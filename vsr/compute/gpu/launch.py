@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import zlib
 from typing import Any
 
@@ -12,7 +13,7 @@ from jax import Array
 from jaxlib import gpu_triton  # which takes any PTX, not only Triton's
 
 from vsr.compute.gpu.cuda import cuda_text, fits_on_chip
-from vsr.compute.gpu.language import WARP, Kernel, before
+from vsr.compute.gpu.language import PROCESSES, WARP, Kernel, before
 from vsr.compute.gpu.nvrtc import ptx
 
 POINTER_ALIGNMENT = 16
@@ -40,7 +41,7 @@ def launch(*inputs: Array, kernel: Kernel, programs: int, worlds: int | None, sh
     shared = tuple(1 if number in aliased else by for number, by in enumerate(shared))
     capability = compute_capability()
     # Few programs may have all registers, and so read ahead.
-    resident = math.ceil(count / _gpu().core_count)
+    resident = math.ceil(count * int(os.environ.get(PROCESSES, "1")) / _gpu().core_count)
     resident = kernel.resident if resident > (kernel.resident or MOST_RESIDENT) else resident
     code = ptx(cuda_text(kernel, programs, shared, resident), capability)
     compiled = gpu_triton.TritonKernel("program", kernel.lanes // WARP, 1, 0, code, "", capability)

@@ -5,8 +5,8 @@ its own. `scan` reads the operations of a turn, of one world, and sorts them:
 
 - What does not change from turn to turn is computed before the loop; so is what is drawn for each turn, for all turns.
 - Large operations stay what they are: kernels, products of matrices, whatever is not known here.
-- All others between two of these are one kernel: a warp has a world, and a lane its share of every array's entries, in
-  their order in memory. Entries go to other lanes through scratch memory.
+- All others between two of these are one kernel: a program has a world, and a lane its share of every array's entries,
+  in their order in memory. Entries go to other lanes through scratch memory.
 
 The last kernel writes what goes to the next turn, and what a turn gives, where it belongs, so that nothing is copied.
 """
@@ -30,9 +30,11 @@ from vsr.compute.loops import ready
 
 Carry = TypeVar("Carry")
 MOST_ENTRIES = 2048
-"""Of an array that a warp may hold; kernels of more take seconds to compile."""
+"""Of an array that a program may hold; kernels of more take seconds to compile."""
+SHARE = 8
+"""Entries of an array for which a lane has room."""
 RESIDENT = 16
-"""Worlds that a multiprocessor holds at once, which leaves 128 registers to a lane."""
+"""Warps that a multiprocessor holds at once, which leaves 128 registers to a lane."""
 FEW = 8
 """Results up to this number, each of more numbers than this, are made one after the other by all lanes together."""
 CALLS = {"jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call"}
@@ -163,7 +165,7 @@ class _Program:
         return self._known[key]
 
     def is_small(self, operation: _Operation) -> bool:
-        """Whether a warp can do it."""
+        """Whether a program can do it."""
         params, inputs = operation.params, operation.inputs
         for atom in (*inputs, *operation.outputs):
             if str(self.aval(atom).dtype) not in TYPES or self.size(atom) > MOST_ENTRIES:
@@ -396,13 +398,16 @@ class _Kernel:
             inputs.append(memory)
             shapes.append(jax.ShapeDtypeStruct(memory.shape, memory.dtype))
         plan = self.exchanged({number for number in read if number not in own})
+        values = [*atoms, *made]
+        largest = max((program.size(atom) for atom in values if not isinstance(atom, Literal)), default=1)
+        count = max(WARP, -(-largest // (SHARE * WARP)) * WARP)
 
         def run(*tables: Table) -> None:
             turn = load(tables[0].at[0])
             first = {number: turn * program.size(number) for number in drawn}
             sources = {number: tables[place] for number, place in places.items()}
             *_, numbers, whole = tables
-            lanes = _Lanes(program, sources, own, first, (numbers, whole), plan.places)
+            lanes = _Lanes(program, count, sources, own, first, (numbers, whole), plan.places)
             lanes.run(self.operations)
             after = tables[len(inputs) : -2]
             values = [lanes.value(atom) for atom, _ in (*results, *rows)]
@@ -411,17 +416,17 @@ class _Kernel:
                 lanes.write(after[place], value, program.size(atom), None if place < len(results) else turn)
 
         scratch = [
-            jax.ShapeDtypeStruct((max(WARP, size),), dtype)
+            jax.ShapeDtypeStruct((max(count, size),), dtype)
             for size, dtype in zip(plan.sizes, (jnp.float32, jnp.int32), strict=True)
         ]
         found = kernel_call(
             run,
             programs=1,
-            lanes=WARP,
+            lanes=count,
             results=shapes,
             scratch=scratch,
             aliases=aliases,
-            resident=RESIDENT,
+            resident=max(1, RESIDENT * WARP // count),
             name="turn",
             interpret=self.loop.interpret,
         )(*inputs)
@@ -467,7 +472,7 @@ def _moved(program: _Program, operation: _Operation) -> Sequence[Any]:
 
 
 class _Lanes:
-    """Operations on entries in lanes: entry 32 k + l of an array is in lane l. The last entry fills up.
+    """Operations on entries in n lanes: entry n k + l of an array is in lane l. The last entry fills up.
 
     An array whose entries are all one number may be that number.
     """
@@ -475,14 +480,16 @@ class _Lanes:
     def __init__(
         self,
         program: _Program,
+        count: int,
         sources: dict[int, Table],
         own: set[int],
         first: dict[int, Array],
         scratch: tuple[Table, Table],
         places: dict[int, int],
     ) -> None:
-        """own: values that are overwritten at the end; first: entries at which those of this turn begin."""
-        self.program, self.sources, self.own, self.first = program, sources, own, first
+        """count: of lanes; own: values that are overwritten at the end; first: entries at which those of this turn
+        begin."""
+        self.program, self.count, self.sources, self.own, self.first = program, count, sources, own, first
         self.scratch, self.places = scratch, places
         self.values: dict[int, Array] = {}
         self.written: set[int] = set()
@@ -502,7 +509,7 @@ class _Lanes:
     def entries(self, size: int) -> Array:
         """Number of the entry in each lane, (lanes,)."""
         if size not in self.counted:
-            whole = -(-size // WARP) * WARP
+            whole = -(-size // self.count) * self.count
             lanes = jnp.arange(whole, dtype=jnp.int32)
             self.counted[size] = lanes if whole == size else jnp.minimum(lanes, size - 1)
         return self.counted[size]
@@ -542,8 +549,8 @@ class _Lanes:
     def wait(self) -> None:
         """Lanes wait for each other."""
         for table in self.scratch:
-            store(table.at[self.entries(WARP)], 0)
-            load(table.at[self.entries(WARP)])
+            store(table.at[self.entries(self.count)], 0)
+            load(table.at[self.entries(self.count)])
 
     def write(self, table: Table, value: Array, size: int, turn: Array | None) -> None:
         first = 0 if turn is None else turn * size
@@ -629,7 +636,7 @@ class _Lanes:
         """Of all entries, a number."""
         if not value.ndim:
             return value * count if of_all is jnp.sum else value
-        if of_all is jnp.sum and count % WARP:
+        if of_all is jnp.sum and count % self.count:
             value = jnp.where(jnp.arange(value.shape[0]) < count, value, 0)
         return of_all(value)
 

@@ -23,6 +23,7 @@ from jax import monitoring
 from jax.experimental import serialize_executable
 
 import vsr
+from vsr.compute.gpu.language import PROCESSES
 from vsr.experiments.devices import cache_folder
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.run_time import Operations
@@ -64,7 +65,7 @@ def _file(experiment: Experiment) -> Path | None:
     if folder is None or config.jax_compilation_cache_dir != str(folder):  # the user keeps programs elsewhere
         return None
     devices = [(one.platform, one.device_kind, one.id, one.process_index) for one in jax.devices()]
-    settings = os.environ.get("XLA_FLAGS"), sorted(config.values.items())
+    settings = os.environ.get("XLA_FLAGS"), os.environ.get(PROCESSES), sorted(config.values.items())
     known = experiment.to_plain(), devices, settings, jax.__version__, version("jaxlib"), _code()
     return folder / f"experiment-{hashlib.sha256(repr(known).encode()).hexdigest()}"
 

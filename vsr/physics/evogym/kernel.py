@@ -1,4 +1,4 @@
-"""Substeps of EvoGym's point masses as one GPU kernel: a warp has a world, a lane some of its voxels and nodes.
+"""Substeps of EvoGym's point masses as one GPU kernel: a program has a world, a lane a voxel and one node or two.
 
 Voxels read where their corners are, and write what happens there; nodes add it up. The laws of springs and contact are
 the functions of plain JAX (vsr.physics.evogym.step). What is rare is computed when it may happen, and only then:
@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.compute.gpu.language import WARP, Table, anyone, kernel_call, load, rank, store
+from vsr.compute.gpu.language import WARP, Table, kernel_call, load, rank, store
 from vsr.compute.vector import Vector, minus, plus, times
 from vsr.environment import Environment
 from vsr.physics.evogym import contact, springs
@@ -36,7 +36,9 @@ IN_GROUND = 16
 """Pairs of a voxel and the ground are bits: four times a corner of the ground that is in it plus the cell beside that
 corner, both in the order of RING, and from here on its own corners in that order."""
 RESIDENT = 16
-"""Worlds that a multiprocessor holds at once, which leaves 128 registers to a lane."""
+"""Warps that a multiprocessor holds at once, which leaves 128 registers to a lane."""
+MOST_LANES = 512
+"""Of a world: more voxels than these share lanes."""
 EDGE = 2
 """Empty cells around the ground, so that cells farther away may be taken for those at the edge."""
 
@@ -150,25 +152,34 @@ def advance(
     known, (rows, columns) = _known(setting)._replace(**(model.tables or {})), setting.bodies.rigid.shape
     flat = [jnp.stack([part.reshape(-1) for part in vector]) for vector in motion]
     places, nodes = rows * columns, flat[0].shape[1]
+    lanes = lanes_for(places, nodes)
     *after, unstable = kernel_call(
-        lambda *tables: _Program((rows, columns), substep, count, *tables).run(),
+        lambda *tables: _Program((rows, columns), lanes, substep, count, *tables).run(),
         programs=1,
-        lanes=WARP,
+        lanes=lanes,
         results=[*flat, jax.ShapeDtypeStruct((1,), jnp.int32)],
         scratch=[
             *(
                 jax.ShapeDtypeStruct(shape, flat[0].dtype)
                 for shape in ((2, nodes), (2, nodes), (2, 4, places + 1), (4, places))
             ),
-            *(jax.ShapeDtypeStruct(shape, jnp.int32) for shape in ((2, places), (nodes,), (nodes,), (nodes,), (WARP,))),
+            *(
+                jax.ShapeDtypeStruct(shape, jnp.int32)
+                for shape in ((2, places), (nodes,), (nodes,), (nodes,), (lanes,))
+            ),
         ],
-        resident=RESIDENT,
+        resident=max(1, RESIDENT * WARP // lanes),
         interpret=interpret,
         name="evogym",
     )(*known, *flat)
     shape = motion.position[0].shape
     moved = Motion(*(tuple(part.reshape(shape) for part in table) for table in after))
     return separated(models, moved, setting.shift, state.unstable | (unstable[0] > 0))
+
+
+def lanes_for(places: int, nodes: int) -> int:
+    """One warp where that has a lane for every voxel, since it never waits; else a lane for every voxel and node."""
+    return WARP if places <= WARP else min(MOST_LANES, whole(nodes, WARP))
 
 
 def _known(setting: Setting) -> Known:
@@ -247,19 +258,19 @@ def _around(bodies: Joint) -> Array:
 class _Program:
     """The kernel at work on one world."""
 
-    def __init__(self, cells: tuple[int, int], substep: float, count: int, *tables: Table) -> None:
-        self.cells, self.substep, self.count = cells, substep, count
+    def __init__(self, cells: tuple[int, int], lanes: int, substep: float, count: int, *tables: Table) -> None:
+        self.cells, self.lanes, self.substep, self.count = cells, lanes, substep, count
         fields = len(Known._fields)
         self.known, self.start = Known(*tables[:fields]), tables[fields : fields + 3]
         self.final, self.unstable = tables[fields + 3 : fields + 6], tables[fields + 6]
         self.shared = Scratch(*tables[fields + 7 :])
         self.places, self.nodes = cells[0] * cells[1], self.known.inverse_mass.shape[0]
         assert self.places <= 1 << 14, f"a pair cannot name one of {self.places} voxels"
-        self.lane = jnp.arange(WARP, dtype=jnp.int32)
-        lanes = jnp.arange(_whole_warps(self.places), dtype=jnp.int32)
-        self.exists, self.cell = lanes < self.places, jnp.minimum(lanes, self.places - 1)
-        lanes = jnp.arange(_whole_warps(self.nodes), dtype=jnp.int32)
-        self.node = jnp.minimum(lanes, self.nodes - 1)
+        self.lane = jnp.arange(lanes, dtype=jnp.int32)
+        number = jnp.arange(whole(self.places, lanes), dtype=jnp.int32)
+        self.exists, self.cell = number < self.places, jnp.minimum(number, self.places - 1)
+        number = jnp.arange(whole(self.nodes, lanes), dtype=jnp.int32)
+        self.node = jnp.minimum(number, self.nodes - 1)
         known = self.known
         self.origin = tuple(known.numbers[axis].astype(jnp.int32) + EDGE for axis in range(2))
         self.height, self.gravity, self.allowed = known.numbers[3], known.numbers[4], known.numbers[6]
@@ -343,7 +354,7 @@ class _Program:
         """Positions are in the scratch table at its start."""
         motion, along = now.motion, springs.between(now.corner)
         slack, way, entered, unstable = jax.lax.cond(
-            anyone(~(2 * now.way < jnp.minimum(*now.slack))),
+            jnp.any(~(2 * now.way < jnp.minimum(*now.slack))),
             lambda: self.look_at_each_other(now),
             lambda: (now.slack, now.way, jnp.int32(0), now.unstable),
         )
@@ -355,7 +366,7 @@ class _Program:
             total = total[0], total[1] - self.gravity
             height = position[1] + self.height
             total = jax.lax.cond(
-                anyone(height < 0), lambda: plus(total, floor_force(height, velocity[0])), lambda: total
+                jnp.any(height < 0), lambda: plus(total, floor_force(height, velocity[0])), lambda: total
             )
             return total
 
@@ -415,20 +426,20 @@ class _Program:
                         store(self.shared.position.at[axis, self.corner[k]], part[k], mask=mine & (self.wave == number))
                 return number + 1
 
-            jax.lax.while_loop(lambda number: anyone(mine & (self.wave >= number)), wave, jnp.int32(0))
+            jax.lax.while_loop(lambda number: jnp.any(mine & (self.wave >= number)), wave, jnp.int32(0))
             position = tuple(load(self.shared.position.at[axis, self.node]) for axis in range(2))
             return position, self.corners(self.shared.position)
 
         def measured(position: Vector, corner: Vector) -> tuple[Vector, Vector, Array]:
             return position, corner, springs.length(springs.between(corner))
 
-        beyond = anyone(self.present & springs.any_beyond_limits(self.bodies, length))
+        beyond = jnp.any(self.present & springs.any_beyond_limits(self.bodies, length))
         position, corner, length = jax.lax.cond(
             beyond,
             lambda: measured(*shifted(position, springs.beyond_limits(self.bodies, corner))),
             lambda: (position, corner, length),
         )
-        stretched = anyone(self.exists & springs.any_beyond_rigid_limits(self.bodies, length))
+        stretched = jnp.any(self.exists & springs.any_beyond_rigid_limits(self.bodies, length))
         return jax.lax.cond(stretched, lambda: measured(*rigid()), lambda: (position, corner, length))
 
     # Contact
@@ -440,7 +451,7 @@ class _Program:
         lands = jnp.zeros(self.cell.shape, bool) if self.landing is None else self.landing == number
         pairs, cell = self.pairs_with_ground(now)
         pairs = jnp.where(beginning | lands, 0, pairs)
-        touching = anyone(pairs != 0)
+        touching = jnp.any(pairs != 0)
 
         def forces() -> Vector:
             self.put(self.shared.drift, now.motion.drift)
@@ -453,7 +464,7 @@ class _Program:
             jax.lax.cond(entered > 0, lambda: self.with_each_other(now.corner, entered, number), lambda: None)
             return self.at_nodes()
 
-        some = touching | (entered > 0) | beginning | anyone(lands)
+        some = touching | (entered > 0) | beginning | jnp.any(lands)
         return jax.lax.cond(some, forces, lambda: (jnp.zeros(self.node.shape, jnp.float32),) * 2)
 
     def feel_more(self, forces: list[tuple[Any, Array, Vector]], mask: Array) -> None:
@@ -504,7 +515,7 @@ class _Program:
             store(self.shared.cell.at[axis, self.cell], part.astype(jnp.int32))
 
         def goes_on(state: tuple[Array, Array, Array]) -> Array:
-            return anyone(state[0] != 0) & (state[2] < WARP)
+            return jnp.any(state[0] != 0) & (state[2] < self.lanes)
 
         def one_each(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
             """A pair of every voxel that has one, while there is room; turn: of ground in the same voxel."""
@@ -512,19 +523,19 @@ class _Program:
             before, total = rank(pairs != 0)
             place = count + before
             bit = 31 - jax.lax.clz(pairs)
-            listed = (pairs != 0) & (place < WARP)
+            listed = (pairs != 0) & (place < self.lanes)
             pair = bit | (self.edges << 5) | (turn << 9) | (self.cell << 14)
             store(self.shared.pairs.at[place], pair, mask=listed)
             pairs = jnp.where(listed, pairs ^ (1 << bit), pairs)
             turn = turn + (listed & (bit < IN_GROUND)).astype(jnp.int32)
-            return pairs, turn, jnp.minimum(count + total, WARP)
+            return pairs, turn, jnp.minimum(count + total, self.lanes)
 
         def some(pairs: Array) -> Array:
             pairs, _, count = jax.lax.while_loop(goes_on, one_each, (pairs, jnp.zeros_like(pairs), jnp.int32(0)))
             self.touch(count)
             return pairs
 
-        jax.lax.while_loop(lambda pairs: anyone(pairs != 0), some, pairs)
+        jax.lax.while_loop(lambda pairs: jnp.any(pairs != 0), some, pairs)
 
     def touch(self, count: Array) -> None:
         """Forces of pairs, a lane for each."""
@@ -561,7 +572,7 @@ class _Program:
             self.feel_more(_at_corners(voxel, touched.quad), listed & ~corner & (turn == number))
             return number + 1
 
-        jax.lax.while_loop(lambda number: anyone(listed & ~corner & (turn >= number)), next_turn, jnp.int32(0))
+        jax.lax.while_loop(lambda number: jnp.any(listed & ~corner & (turn >= number)), next_turn, jnp.int32(0))
 
     def look_at_each_other(self, now: Now) -> tuple[tuple[Array, Array], Array, Array, Array]:
         """How far apart the nearest are, ways from here on, how many nodes may be in a voxel that they are no corner
@@ -577,7 +588,7 @@ class _Program:
             one = self.shared.solid[number]
             point = tuple(self.shared.position[axis, one] for axis in range(2))
             gap = apart(self.touches & ~(self.corner == one).any(0), point, point)
-            entered = anyone(gap <= MARGIN)
+            entered = jnp.any(gap <= MARGIN)
             store(self.shared.entered.at[count], one, mask=entered)
             return jnp.minimum(nearest, gap), count + entered.astype(jnp.int32)
 
@@ -600,7 +611,9 @@ class _Program:
         everywhere = jnp.full(self.cell.shape, jnp.inf, jnp.float32)
         nearest, entered = jax.lax.fori_loop(0, self.solid, node, (everywhere, jnp.int32(0)))
         left = now.slack[1] - 2 * jnp.max(now.way)
-        left, unstable = jax.lax.cond(anyone(~(left > 0)), voxels, lambda: (left, jnp.int32(0)))
+        # Asked of all lanes, though it is the same in all: or else NVRTC writes the loops behind it twice.
+        none_left = jnp.any(jnp.broadcast_to(~(left > 0), self.lane.shape))
+        left, unstable = jax.lax.cond(none_left, voxels, lambda: (left, jnp.int32(0)))
         return (jnp.min(nearest) - MARGIN, left), jnp.zeros_like(now.way), entered, now.unstable | unstable
 
     def with_each_other(self, corner: Vector, entered: Array, substep: Array) -> None:
@@ -620,19 +633,19 @@ class _Program:
 
         def goes_on(state: tuple[Array, Array, Array]) -> Array:
             number, left, count = state
-            return (anyone(left) | (number + 1 < 4 * entered)) & (count < WARP)
+            return (jnp.any(left) | (number + 1 < 4 * entered)) & (count < self.lanes)
 
         def one(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
             """Those of one corner, while there is room."""
             number, left, count = state
-            number = jnp.where(anyone(left), number, number + 1)
+            number = jnp.where(jnp.any(left), number, number + 1)
             corner, other, inside = of(number)
-            inside = jnp.where(anyone(left), left, inside)
+            inside = jnp.where(jnp.any(left), left, inside)
             before, total = rank(inside)
-            listed = inside & (count + before < WARP)
+            listed = inside & (count + before < self.lanes)
             pair = corner | (self.cell << 2) | (other << 16)
             store(self.shared.pairs.at[count + before], pair, mask=listed)
-            return number, inside & ~listed, jnp.minimum(count + total, WARP)
+            return number, inside & ~listed, jnp.minimum(count + total, self.lanes)
 
         def some(state: tuple[Array, Array]) -> tuple[Array, Array]:
             number, left, count = jax.lax.while_loop(goes_on, one, (*state, jnp.int32(0)))
@@ -640,7 +653,7 @@ class _Program:
             return number, left
 
         jax.lax.while_loop(
-            lambda state: anyone(state[1]) | (state[0] + 1 < 4 * entered),
+            lambda state: jnp.any(state[1]) | (state[0] + 1 < 4 * entered),
             some,
             (jnp.int32(-1), jnp.zeros(self.cell.shape, bool)),
         )
@@ -691,9 +704,9 @@ class _Program:
         return tuple(jnp.stack([load(table.at[axis, node]) for node in nodes]) for axis in range(2))
 
 
-def _whole_warps(count: int) -> int:
-    """Lanes for a number of entries."""
-    return -(-count // WARP) * WARP
+def whole(count: int, lanes: int) -> int:
+    """The least multiple of some lanes that is not below a number of entries."""
+    return -(-count // lanes) * lanes
 
 
 def _ring_from(place: Array) -> list[Array]:
