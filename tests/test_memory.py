@@ -133,6 +133,11 @@ def test_operations_are_counted_with_loops_and_choices():
     one = operations_of(jax.make_jaxpr(lambda x: x * 2 + 1)(jnp.ones(100)))
     assert one.plain == 200
     assert operations_of(jax.make_jaxpr(looped)(jnp.ones(100))).plain == 50 * one.plain
+
+    def counted(x):
+        return jax.lax.while_loop(lambda now: now[0] < 50, lambda now: (now[0] + 1, now[1] * 2 + 1), (0, x))[1]
+
+    assert 50 * one.plain <= operations_of(jax.make_jaxpr(counted)(jnp.ones(100))).plain <= 50 * (one.plain + 3)
     chosen = jax.make_jaxpr(lambda p, x: jax.lax.cond(p, looped, lambda x: x, x))(True, jnp.ones(100))
     assert 50 * one.plain <= operations_of(chosen).plain < 51 * one.plain
     assert seconds_of(one.times(2)) == pytest.approx(2 * seconds_of(one))

@@ -1,8 +1,8 @@
 """How long a traced program takes: its operations are counted, and weighted by their time on this device.
 
 Nothing is computed and no array is made to count them. Counts are one device's share. The rounds of a loop that ends by
-itself are unknown; it counts once, as does the longest branch of a choice; robots simulated in parts count all. CPUs
-are timed; for accelerators the constants are an H200's.
+itself are unknown unless it counts up to a number; it counts once, as does the longest branch of a choice; robots
+simulated in parts count all. CPUs are timed; for accelerators the constants are an H200's.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.extend.core import Literal
 
 from vsr.experiments.formatting import count, duration_text
 from vsr.experiments.population import ONE_OF_PARTS
@@ -75,7 +76,7 @@ def _of_equation(equation: Any) -> Operations:
         return max((operations_of(branch) for branch in parameters["branches"]), key=lambda found: found.plain)
     if name == "kernel":
         inner = operations_of(parameters["kernel"].program)
-        programs = parameters["programs"] * (parameters["worlds"] or 1)
+        programs = max(FEW, parameters["programs"] * (parameters["worlds"] or 1))
         return Operations(kernels=1.0, in_kernels=programs * inner.plain)
     inside = [value for value in parameters.values() if hasattr(value, "eqns") or hasattr(value, "jaxpr")]
     if inside:
@@ -83,8 +84,18 @@ def _of_equation(equation: Any) -> Operations:
         called = str(parameters.get("name", ""))
         if called.startswith(ONE_OF_PARTS):
             return once.times(int(called.removeprefix(ONE_OF_PARTS)))
-        return once.times(parameters.get("length", 1)) if name == "scan" else once
+        return once.times({"scan": parameters.get("length", 1), "while": _rounds(parameters)}.get(name, 1))
     return Operations(plain=_plain(equation), steps=1.0)
+
+
+def _rounds(parameters: Any) -> int:
+    """Of a `while`, if its condition is that a counter, which begins with 0, is below a number; else 1."""
+    conditions = parameters["cond_jaxpr"].jaxpr.eqns if "cond_jaxpr" in parameters else ()
+    if len(conditions) == 1 and conditions[0].primitive.name == "lt":
+        bound = conditions[0].invars[1]
+        if isinstance(bound, Literal) and np.ndim(bound.val) == 0:
+            return max(1, int(bound.val))
+    return 1
 
 
 def _plain(equation: Any) -> float:
@@ -110,6 +121,8 @@ NUMBERS, ROUNDS, TIMED = 4096, 200, 15
 """Of what is timed: numbers that stay in a cache, how often three operations on them are done, and how many times."""
 SHARE = 0.23
 """Time of an operation in a compiled simulation over one that is timed: 0.20 to 0.24 were measured (Neoverse-N1)."""
+FEW = 128
+"""Programs of a kernel up to which it takes as long as this many, since each computes one operation after the other."""
 KERNEL, IN_KERNEL, LAUNCH, ON_ACCELERATOR = 1.0e-6, 1.0e-12, 0.3e-6, 2.0e-12
 """Of an H200 [s]: a kernel written by hand and an operation in it; a step and an operation of any other program."""
 
