@@ -15,7 +15,7 @@ from vsr.episode import observe, reset, rollout
 from vsr.episode import step as step_episode
 from vsr.evidence.validate.sand import contacts, scenes, solids
 from vsr.physics.failure import Failure
-from vsr.physics.granular import Box, bed, driven, fixed, free, grains_of
+from vsr.physics.granular import Box, bed, cells, driven, fixed, free, grains_of
 from vsr.physics.granular.cells import listed, where_needed
 from vsr.physics.granular.model import angular_momentum, in_order, momentum
 from vsr.physics.granular.robots import contacts_needed, samples_needed
@@ -132,10 +132,12 @@ def test_runs_repeat_to_the_last_bit_and_worlds_do_not_see_each_other():
         np.testing.assert_allclose(ours, in_order(alone.position, alone), atol=2e-6)
 
 
-def test_lists_are_made_where_they_are_needed_and_nowhere_else():
-    """Also under two `vmap`s, where a `cond` would become a selection."""
-    needed = jnp.array([[True, False, True], [False, False, True]])
-    state = jnp.arange(6.0).reshape(2, 3)
+@pytest.mark.parametrize(("device", "worlds"), [("cpu", (2, 3)), ("gpu", (2, 3)), ("gpu", (5, 20))])
+def test_lists_are_made_where_they_are_needed_and_nowhere_else(device, worlds, monkeypatch):
+    """Also under two `vmap`s, where a `cond` would become a selection; of few worlds all at once, of many a share."""
+    monkeypatch.setattr(cells.jax, "default_backend", lambda: device)
+    needed = jnp.asarray(np.random.default_rng(1).integers(0, 2, worlds), bool)
+    state = jnp.arange(float(needed.size)).reshape(worlds)
     done = jax.vmap(jax.vmap(lambda need, value: where_needed(lambda c, v: c + v, need, jnp.asarray(10.0), value)))(
         needed, state
     )

@@ -150,8 +150,8 @@ def _columns(numbers: Iterable[float], like: Array) -> Array:
     return jnp.array(list(numbers), like.dtype)[:, None]
 
 
-SHARE = 8
-"""One in so many worlds is listed anew at once on a GPU."""
+SHARE, FEW = 8, 64
+"""On a GPU one in so many worlds is listed anew at once, or all of these few, which then need not be picked."""
 
 
 def where_needed(change: Callable[[Any, Any], Any], needed: Array, constants: Any, state: Any) -> Any:
@@ -189,7 +189,7 @@ def _once(needed: Array, change: Callable[[Any], Any], state: Any) -> Any:
 def _some_at_a_time(change: Callable[[Any, Any], Any], needed: Array, constants: Any, state: Any) -> Any:
     """All worlds that need it, a share of all worlds at once: as a rule few do, and the others are not touched."""
     shape, worlds = needed.shape, needed.size
-    size = max(1, worlds // SHARE)
+    size = worlds // SHARE
     flat = lambda tree: jax.tree.map(lambda leaf: leaf.reshape(worlds, *leaf.shape[len(shape) :]), tree)  # noqa: E731
     constants = flat(constants)
 
@@ -202,7 +202,16 @@ def _some_at_a_time(change: Callable[[Any, Any], Any], needed: Array, constants:
         after = jax.tree.map(lambda leaf, new: leaf.at[chosen].set(new, mode="drop"), state, changed)
         return needed.at[chosen].set(False, mode="drop"), after
 
-    _, state = jax.lax.while_loop(lambda turn: turn[0].any(), some, (needed.reshape(-1), flat(state)))
+    def all_at_once(turn: tuple[Array, Any]) -> tuple[Array, Any]:
+        needed, state = turn
+
+        def kept(old: Array, new: Array) -> Array:
+            return jnp.where(needed.reshape(-1, *(1,) * (old.ndim - 1)), new, old)
+
+        return jnp.zeros_like(needed), jax.tree.map(kept, state, jax.vmap(change)(constants, state))
+
+    turn = some if worlds > FEW else all_at_once
+    _, state = jax.lax.while_loop(lambda turn: turn[0].any(), turn, (needed.reshape(-1), flat(state)))
     return jax.tree.map(lambda leaf: leaf.reshape(*shape, *leaf.shape[1:]), state)
 
 
