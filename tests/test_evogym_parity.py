@@ -127,10 +127,25 @@ def test_edges_of_a_rigid_voxel_are_pulled_back_one_after_the_other():
 def test_waves_of_the_kernel_keep_the_order_of_voxels_that_share_a_node():
     models = tuple(assemble_body(body_of(*rows)) for rows in (("rrrr", "rrrr", "rrrr"), ("rr", "rr")))
     bodies = joint(models, ())
-    wave, owner = waves(bodies), bodies.owner
-    assert wave.min() == 0
+    wave, owner = np.asarray(waves(bodies)), bodies.owner
+    assert wave[:, :4].min() == 0
     assert wave[:, :4].max() == 2 * 2 + 3
-    order = [(row, column) for row in range(2, -1, -1) for column in range(owner.shape[1])]
+    check_order(wave, owner)
+
+
+def test_few_rigid_voxels_need_few_waves():
+    models = tuple(assemble_body(body_of(*rows)) for rows in (("rhrhr", "hhhhr", "rrhhh", "h.rhr"), ("hr", "rh")))
+    bodies = joint(models, ())
+    wave = np.asarray(waves(bodies))
+    assert ((wave >= 0) == np.asarray(bodies.rigid > 0)).all()
+    assert wave.max() == 2  # of the three that touch in a row
+    check_order(wave, bodies.owner)
+
+
+def check_order(wave, owner):
+    """Of rigid cells of one owner."""
+    rows, columns = owner.shape
+    order = [(row, column) for row in range(rows - 1, -1, -1) for column in range(columns) if wave[row, column] >= 0]
     for place, (row, column) in enumerate(order):
         for later_row, later_column in order[place + 1 :]:
             near = abs(row - later_row) <= 1 and abs(column - later_column) <= 1

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from functools import reduce
 from typing import Any, NamedTuple
 
 import jax
@@ -123,7 +124,7 @@ class Cells(NamedTuple):
     voxel_side: Any
 
 
-KEPT = ("stiffness", "rigid", "outer", "node", "movable", "first", "around", "inverse_mass")
+KEPT = ("stiffness", "rigid", "outer", "node", "movable", "wave", "first", "around", "inverse_mass")
 """Of `Known`: what depends on bodies alone, the first contact too where nothing lands later."""
 
 
@@ -208,7 +209,7 @@ def _known(setting: Setting) -> Known:
         owner=jnp.asarray(bodies.owner.reshape(-1), jnp.int32),
         node=setting.node.astype(jnp.int32),
         movable=in_a_row(setting.turns.movable).astype(dtype),
-        wave=jnp.asarray(waves(bodies).reshape(-1), jnp.int32),
+        wave=waves(bodies).reshape(-1),
         first=jnp.concatenate(first).astype(dtype),
         around=_around(bodies),
         inverse_mass=bodies.inverse_mass.reshape(-1),
@@ -216,14 +217,28 @@ def _known(setting: Setting) -> Known:
     )
 
 
-def waves(bodies: Joint) -> np.ndarray:
-    """Of cells: every voxel comes after all that share a node with it and come before it row by row, the highest row
-    first; those of one wave share none."""
-    rows, columns = bodies.owner.shape
-    before = np.zeros(bodies.owner.shape, int)
-    for owner in np.unique(bodies.owner):
-        before[bodies.owner == owner] = np.nonzero(bodies.owner == owner)[1].min()
-    return 2 * np.arange(rows)[::-1, None] + np.arange(columns) - before
+def waves(bodies: Joint) -> Array:
+    """Of rigid cells, -1 of others: every one comes after all rigid ones that share a node with it and come before it
+    row by row, the highest row first, and no later than it must; those of one wave share none."""
+    owner, (rows, columns) = bodies.owner, bodies.owner.shape
+    steps = [step for step in itertools.product((-1, 0, 1), repeat=2) if any(step)]
+
+    def beside(values: Any, outside: int, step: tuple[int, int]) -> Any:
+        padded = (np if isinstance(values, np.ndarray) else jnp).pad(values, 1, constant_values=outside)
+        return padded[1 + step[0] :, 1 + step[1] :][:rows, :columns]
+
+    together = [beside(owner, -2, step) == owner for step in steps]
+    # Cells of one turn share no node, and come after all that come before them: they are in a slanted line.
+    first = np.zeros(owner.shape, int)
+    for one in np.unique(owner):
+        first[owner == one] = np.nonzero(owner == one)[1].min()
+    turn = 2 * np.arange(rows)[::-1, None] + np.arange(columns) - first
+
+    def later(number: Array, wave: Array) -> Array:
+        before = [jnp.where(same, beside(wave, -1, step), -1) for step, same in zip(steps, together, strict=True)]
+        return jnp.where((turn == number) & (bodies.rigid > 0), 1 + reduce(jnp.maximum, before), wave)
+
+    return jax.lax.fori_loop(0, int(turn.max()) + 1, later, jnp.full(owner.shape, -1, jnp.int32))
 
 
 def _surroundings(ground: GroundCells) -> Array:
