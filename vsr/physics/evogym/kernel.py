@@ -429,16 +429,27 @@ class _Program:
             position = plus(position, times(free, self.on_nodes(by)))
             return position, self.corners_at(position)
 
-        def rigid() -> tuple[Vector, Vector]:
+        def rigid(stretched: Array) -> tuple[Vector, Vector]:
+            """stretched: voxels that are, before any is pulled back."""
             mine = self.exists & (self.bodies.rigid > 0)
 
             def wave(number: Array) -> Array:
-                moved = springs.within_rigid_limits(
-                    self.bodies.voxel_side, self.movable, self.corners(self.shared.position)
-                )
-                for axis, part in enumerate(moved):
-                    for k in range(4):
-                        store(self.shared.position.at[axis, self.corner[k]], part[k], mask=mine & (self.wave == number))
+                due = mine & (self.wave == number)
+
+                def by_now() -> Array:
+                    length = springs.length(springs.between(self.corners(self.shared.position)))
+                    return jnp.any(due & springs.any_beyond_rigid_limits(self.bodies, length))
+
+                def pulled_back() -> None:
+                    moved = springs.within_rigid_limits(
+                        self.bodies.voxel_side, self.movable, self.corners(self.shared.position)
+                    )
+                    for axis, part in enumerate(moved):
+                        for k in range(4):
+                            store(self.shared.position.at[axis, self.corner[k]], part[k], mask=due)
+
+                some = jax.lax.cond(jnp.any(due & stretched), lambda: jnp.bool_(True), by_now)
+                jax.lax.cond(some, pulled_back, lambda: None)
                 return number + 1
 
             jax.lax.while_loop(lambda number: jnp.any(mine & (self.wave >= number)), wave, jnp.int32(0))
@@ -454,8 +465,8 @@ class _Program:
             lambda: measured(*shifted(position, springs.beyond_limits(self.bodies, corner))),
             lambda: (position, corner, length),
         )
-        stretched = jnp.any(self.exists & springs.any_beyond_rigid_limits(self.bodies, length))
-        return jax.lax.cond(stretched, lambda: measured(*rigid()), lambda: (position, corner, length))
+        stretched = self.exists & springs.any_beyond_rigid_limits(self.bodies, length)
+        return jax.lax.cond(jnp.any(stretched), lambda: measured(*rigid(stretched)), lambda: (position, corner, length))
 
     # Contact
 
