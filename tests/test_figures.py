@@ -18,12 +18,9 @@ DOCS = ROOT / "docs"
 RESULTS = DOCS / "results"
 TWO_CORES, AFTER, BEFORE = (
     RESULTS / "bench" / f"{name}.json"
-    for name in ("neoverse-n1-2026-11-18", "h200-2026-11-18-after", "h200-2026-11-18-before")
+    for name in ("neoverse-n1-2026-11-18", "h200-2026-11-19", "h200-2026-11-18-before")
 )
-EVOGYM, HERE, THEIRS = (
-    RESULTS / "bench" / f"{name}.json"
-    for name in ("h200-2026-11-18-evogym", "epyc-2026-11-18", "evogym-epyc-2026-11-18")
-)
+HERE, THEIRS = (RESULTS / "bench" / f"{name}.json" for name in ("epyc-2026-11-18", "evogym-epyc-2026-11-18"))
 ORIGINAL = ROOT / "vsr/evidence/validate/data/2d-vsr-sim/population_ccd_none/biped_phases.json"
 
 
@@ -64,7 +61,7 @@ def test_speed_in_the_readme():
         round(scene(HERE, "environments", "walker-evogym")["steps_per_cpu_s"]),
         round(read(THEIRS)["median"]),
     ]
-    walkers = scene(EVOGYM, "environments", "walker-evogym", 4096)
+    walkers = scene(AFTER, "environments", "walker-evogym", 4096)
     assert said(README, r"([\d.]+) M steps per second") == [round(walkers["steps_per_s"] / 1e6, 1)]
     bipeds = scene(TWO_CORES, "2d", "biped-mlp", 250)
     minute = 2 * bipeds["median_s"] * 60 / bipeds["simulated_s"]
@@ -138,10 +135,8 @@ def test_speed_on_a_gpu():
         "point masses": ("walker-points",),
         "EvoGym's own": ("walker-evogym",),
     }
-    for title, robots, rate in rows_of(page, "physics"):
-        physics = title.split(" (")[0]
-        file = EVOGYM if physics == "EvoGym's own" else AFTER
-        (now,) = [row for name in names[physics] if (row := scene(file, "environments", name, int(robots)))]
+    for physics, robots, rate in rows_of(page, "physics"):
+        (now,) = [row for name in names[physics] if (row := scene(AFTER, "environments", name, int(robots)))]
         assert float(rate.split()[0]) == round(now["steps_per_s"] / 1e6, 1), physics
 
 
