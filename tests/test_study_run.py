@@ -159,10 +159,22 @@ def test_tasks_and_engines_are_chosen():
         plan([file], ReproduceOptions("evogym", scale="full", tasks="Walker"), Path("runs"))
 
 
-def test_a_study_without_runs_and_report_is_refused():
-    result = CliRunner().invoke(cli.main, ["reproduce", "body", "--report-only", "--no-report"])
-    assert result.exit_code == 2
-    assert "--report-only and --no-report" in result.output
+@pytest.mark.slow
+def test_winners_are_looked_at_again_in_processes_and_only_that(tmp_path):
+    (tmp_path / "own.yaml").write_text(STUDY)
+    (tmp_path / "one.yaml").write_text(TINY)
+    command = ["reproduce", str(tmp_path / "own.yaml"), "--scale", "tiny", "--only", "one", "--out", str(tmp_path)]
+    assert CliRunner().invoke(cli.main, [*command, "--no-report"]).exit_code == 0
+    result = CliRunner().invoke(cli.main, [*command, "--report-only", "--no-report", "--jobs", "2"])
+    assert result.exit_code == 0, result.output
+    home = tmp_path / "own"
+    assert "own/one: finished" in result.output
+    assert {path.name for path in home.iterdir()} == {"one", "one.log", "best", "claims.md"}
+    before = {path.name: path.stat().st_mtime_ns for path in (home / "best").iterdir()}
+    assert {"one.yaml", "one.png"} < set(before)
+    assert CliRunner().invoke(cli.main, [*command, "--report-only"]).exit_code == 0
+    assert (home / "report.md").exists()
+    assert {path.name: path.stat().st_mtime_ns for path in (home / "best").iterdir()} == before
 
 
 def test_claims_are_stated_once_and_changes_are_reported(tmp_path):

@@ -266,7 +266,9 @@ class ReproduceOptions:
             "tables and the report."
         ),
     ] = False
-    no_report: Annotated[bool, Option("Only evolve, for --report-only later.")] = False
+    no_report: Annotated[
+        bool, Option("Only evolve; with --report-only, only look again at winners. The report comes later.")
+    ] = False
     copy: Annotated[
         str | None, Option("Also copy reports, figures, tables and best robots there, without runs.", metavar="DIR")
     ] = None

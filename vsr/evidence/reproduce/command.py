@@ -10,6 +10,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -62,8 +63,6 @@ def reproduce(options: ReproduceOptions) -> Path:
     """Run what is asked for and write the reports; returns the folder they are in."""
     files = [replace(file, engine=options.engine) for file in find_studies(options.study)]
     folder = Path(options.out) if options.out else Path("runs") / f"{options.scale}-studies"
-    if options.report_only and options.no_report:
-        raise UserError("--report-only and --no-report: nothing would be left to do; give one of them")
     if options.copy is not None and Path(options.copy).resolve() == folder.resolve():
         raise UserError(f"--copy {options.copy}: the runs are there already; give another folder")
     jobs = plan(files, options, folder)
@@ -72,10 +71,9 @@ def reproduce(options: ReproduceOptions) -> Path:
         for job in jobs:  # what the user's own files name, so that their runs can be read as a whole
             if job.file.file(job.name).is_file():
                 run_plugins_of(job.file.file(job.name))
-        prepare(options.device)
-        with on_interrupt(f"stopped; what is finished is kept: to go on, {_again()}"):
-            for job in jobs:
-                _look_again(job, console)
+        _look_at_all(jobs, options, folder, console)
+        if options.no_report:
+            return folder
     else:
         # All that can be wrong is reported before anything runs.
         experiments = [read_options(job.options)[0] for job in jobs]
@@ -83,15 +81,16 @@ def reproduce(options: ReproduceOptions) -> Path:
             begun = any(is_run(folder / file.name / name) for name in file.study.experiments)
             state_claims(file, options.scale, _of_scale(file, options), folder / file.name, begun)
         if options.jobs > 1:
-            _run_at_once(jobs, experiments, options, folder)
-        prepare(options.device)
-        with on_interrupt(f"stopped; what is finished is kept: to go on, {_again()}"):
-            if options.jobs == 1:
+            left = [job for job, own in zip(jobs, experiments, strict=True) if not _finished(job.run, own)]
+            _at_once(left, options, folder, "--no-report", *(["--resume"] if options.resume else []))
+        else:
+            prepare(options.device)
+            with _stoppable():
                 _run(jobs, experiments, options, folder, console)
-            if options.no_report:
-                return folder
-            for job in jobs:
-                _look_again(job, console)
+        if options.no_report:
+            return folder
+        _look_at_all(jobs, options, folder, console)
+        with _stoppable():
             for file in files:
                 if file.study.exchange is not None:
                     _exchange(file, options, folder, console)
@@ -112,19 +111,14 @@ def reproduce(options: ReproduceOptions) -> Path:
     return folder
 
 
-def _run_at_once(
-    jobs: Sequence[Job], experiments: Sequence[Experiment], options: ReproduceOptions, folder: Path
-) -> None:
-    """Evolve what is not finished in processes of their own."""
+def _at_once(jobs: Sequence[Job], options: ReproduceOptions, folder: Path, *more: str) -> None:
+    """The same command for each experiment, in processes of their own; more: options of theirs."""
     works = {}
-    for job, experiment in zip(jobs, experiments, strict=True):
-        if _finished(job.run, experiment):
-            continue
-        given = ["--scale", options.scale, "--only", job.name, "--out", str(folder), "--no-report"]
+    for job in jobs:
+        given = ["--scale", options.scale, "--only", job.name, "--out", str(folder), *more]
         given += [part for setting in options.settings for part in ("--set", setting)]
         given += [] if options.device is None else ["--device", options.device]
         given += [] if options.engine is None else ["--engine", options.engine]
-        given += ["--resume"] if options.resume else []
         job.run.parent.mkdir(parents=True, exist_ok=True)
         log = job.run.with_suffix(".log")
         works[f"{job.file.name}/{job.name}"] = Work([*COMMAND, "reproduce", str(job.file.path), *given], log)
@@ -136,6 +130,21 @@ def _run_at_once(
         raise Stopped(f"stopped; what is finished is kept: to go on, {_again()}")
     if failed:
         raise UserError(f"{', '.join(failed)}: failed, see the output in {works[failed[0]].log}; to go on, {_again()}")
+
+
+def _look_at_all(jobs: Sequence[Job], options: ReproduceOptions, folder: Path, console: Console) -> None:
+    """Simulate winners again; with --jobs in processes of their own, so that nothing is left to do here."""
+    if options.jobs > 1:
+        seen = [job for job in jobs if job.file.study.exchange is None and is_run(job.run)]
+        _at_once(seen, options, folder, "--report-only", "--no-report")
+    prepare(options.device)
+    with _stoppable():
+        for job in jobs:
+            _look_again(job, console)
+
+
+def _stoppable() -> AbstractContextManager[None]:
+    return on_interrupt(f"stopped; what is finished is kept: to go on, {_again()}")
 
 
 def _run(
