@@ -4,8 +4,9 @@ VENV := .venv
 RUN := $(VENV)/bin
 
 OLDEST := .venv-oldest
+NEWEST := .venv-newest
 
-.PHONY: demo gallery test test-slow test-full test-oldest faults docs lint clean
+.PHONY: demo gallery test test-slow test-full test-oldest test-newest faults docs lint clean
 
 INSTALL := $(RUN)/python -m pip install --quiet --disable-pip-version-check
 
@@ -58,6 +59,15 @@ $(OLDEST)/.ready: pyproject.toml
 test-oldest: $(OLDEST)/.ready  # with the oldest versions that pyproject.toml allows
 	$(OLDEST)/bin/python -m pytest -n 2 --dist loadfile
 
+$(NEWEST)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(NEWEST)
+	$(NEWEST)/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[test]"
+	touch $@
+
+# Kernels are written from what JAX traces, which other versions trace otherwise: make test-newest PYTHON=python3.13
+test-newest: $(NEWEST)/.ready
+	$(NEWEST)/bin/python -m pytest -n 2 -m 'not full' tests/test_gpu_language.py tests/test_turns.py tests/test_loops.py
+
 $(VENV)/.docs: $(VENV)/.ready
 	$(INSTALL) --editable ".[docs]"
 	touch $@
@@ -70,4 +80,4 @@ lint: $(VENV)/.tools
 	$(RUN)/pyright
 
 clean:
-	rm -rf $(VENV) $(OLDEST) build dist out .cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) $(NEWEST) build dist out .cache .pytest_cache .ruff_cache .hypothesis
