@@ -221,7 +221,7 @@ def waves(bodies: Joint) -> Array:
     """Of rigid cells, -1 of others: every one comes after all rigid ones that share a node with it and come before it
     row by row, the highest row first, and no later than it must; those of one wave share none."""
     owner, (rows, columns) = bodies.owner, bodies.owner.shape
-    steps = [step for step in itertools.product((-1, 0, 1), repeat=2) if any(step)]
+    steps = [(up, right) for up, right in itertools.product((-1, 0, 1), repeat=2) if up or right]
 
     def beside(values: Any, outside: int, step: tuple[int, int]) -> Any:
         padded = (np if isinstance(values, np.ndarray) else jnp).pad(values, 1, constant_values=outside)
