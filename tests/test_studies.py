@@ -444,7 +444,7 @@ def test_scores_stand_beside_published_ones(results, tmp_path):
         "walk", "walk", made["walk"].run, np.array([[1.0, 1.2, 1.0], [2.0, 1.8, 1.8], [3.0, 0.2, 0.3]])
     )
     text = "\n".join(write_published(file.study, made, tmp_path))
-    assert "| Walk | 1.5 |  | 6 | A | 4 | 1 (0.3 to 1.8) | 5* (1 to 9) | 1 of 3, 0 of 2 |" in text
+    assert "| Walk | 1.5 |  | 6 | A | 4 | 1 (0.3 to 1.8) | 5* (1 to 9) | 3, 9 | 1 of 3, 0 of 2 |" in text
     assert "another: at least the best published score in 0 of 1 tasks, of which 1 are not finished" in text
     made["other"] = dataclasses.replace(made["other"], repeats=np.array([[1.0], [9.0]]))
     text = "\n".join(write_published(file.study, made, tmp_path))
@@ -452,6 +452,7 @@ def test_scores_stand_beside_published_ones(results, tmp_path):
     assert "ours: at least the best published score in 0 of 1 tasks" in text
     assert "another: at least the best published score in 1 of 1 tasks" in text
     assert "With C counted, too: in 0 of 1." in text
+    assert text.count("Best seed against best run, both as selected: in 1 of 1.") == 2
     with (tmp_path / "published.csv").open() as table:
         first, second = csv.DictReader(table)
     assert (first["method"], first["median"], first["as_evolved"], first["vanished"]) == ("ours", "1", "2", "1")
