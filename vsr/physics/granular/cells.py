@@ -151,7 +151,7 @@ def _columns(numbers: Iterable[float], like: Array) -> Array:
 
 
 SHARE, FEW = 8, 64
-"""On a GPU one in so many worlds is listed anew at once, or all of these few, which then need not be picked."""
+"""On a GPU, neighbor lists are rebuilt for one in SHARE worlds at a time; up to FEW worlds are rebuilt together."""
 
 
 def where_needed(change: Callable[[Any, Any], Any], needed: Array, constants: Any, state: Any) -> Any:
