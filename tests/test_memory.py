@@ -8,6 +8,7 @@ from conftest import TINY
 from faults.fuzz import documents
 
 import vsr.cli as cli
+from vsr.compute.gpu.language import kernel_call, load, store
 from vsr.experiments import memory
 from vsr.experiments.config import UserError, parse_experiment, parse_scene
 from vsr.experiments.memory import (
@@ -21,7 +22,7 @@ from vsr.experiments.memory import (
 from vsr.experiments.options import RefineOptions
 from vsr.experiments.population import in_parts
 from vsr.experiments.refine import refine
-from vsr.experiments.run_time import operations_of, seconds_of
+from vsr.experiments.run_time import FEW, operations_of, seconds_of
 
 NETWORK = """
 robot:
@@ -142,6 +143,20 @@ def test_operations_are_counted_with_loops_and_choices():
     assert 50 * one.plain <= operations_of(chosen).plain < 51 * one.plain
     assert seconds_of(one.times(2)) == pytest.approx(2 * seconds_of(one))
     assert seconds_of(one) > 0
+
+
+def test_kernels_of_few_programs_take_as_long_as_some():
+    def program(values, results):
+        lane = jnp.arange(32, dtype=jnp.int32)
+        store(results.at[lane], 2 * load(values.at[lane]))
+
+    def counted(worlds):
+        shapes = [jax.ShapeDtypeStruct((32,), jnp.float32)]
+        call = kernel_call(program, programs=1, lanes=32, results=shapes, name="test", interpret=True)
+        return operations_of(jax.make_jaxpr(jax.vmap(call))(jnp.ones((worlds, 32)))).in_kernels
+
+    assert counted(1) == counted(FEW) > 0
+    assert counted(2 * FEW) == 2 * counted(FEW)
 
 
 @pytest.mark.parametrize("robots", [10, 50])

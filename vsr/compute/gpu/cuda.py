@@ -108,7 +108,7 @@ template <typename T> __device__ __forceinline__ bool over_lanes(Any, T value) {
 template <typename T> __device__ __forceinline__ bool over_lanes(All, T value) {
   return LANES == 32 ? __all_sync(0xffffffffu, value) : __syncthreads_and(value);
 }
-// The number of earlier lanes for which the mask holds, among the first `size` lanes. Lanes beyond those repeat the last entry.
+// The number of earlier lanes for which the mask holds, among the first `size` lanes; later ones repeat the last.
 __device__ __forceinline__ int before_lane(int size, bool mask, int &total) {
   const int own = min((int)threadIdx.x, size - 1);
   const unsigned votes = __ballot_sync(0xffffffffu, mask && threadIdx.x < size);

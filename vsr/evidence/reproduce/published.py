@@ -47,7 +47,8 @@ def write_published(
         "Ours: each seed's best robot, the median of its repeats (`again` above); then the median over seeds, in "
         f"brackets the worst and the best seed.{exploits} Bold: at least the best published score. `vanished`: seeds "
         "whose robot keeps less than half of the score that it evolved with, exploits of the physics or of one start. "
-        "`Selected`: the best seed, by the score that its search selected it by, which is how the published are given. "
+        "`Selected`: the best seed, by the score that its search selected it by; published scores are of the best run, "
+        "too. Where leaders are re-checked, it is the lower of two scores. "
         "A star marks winners that were not simulated again, a dagger runs that are not finished: neither is bold."
     )
     yield ""
