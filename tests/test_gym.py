@@ -643,6 +643,32 @@ def test_one_many_and_pure_environments_agree_step_by_step(gymnasium, env, playe
                 one.reset()
 
 
+def test_the_next_episode_begins_a_step_later_if_asked(gymnasium, played):
+    """As gymnasium's own wrappers of vectors want it."""
+    from gymnasium.wrappers.vector import NormalizeObservation, RecordEpisodeStatistics
+
+    first, rows = played
+    assert not rows[STEPS - 2][-2].any() and rows[STEPS - 1][-2].all()
+    many = gymnasium.make_vec("vsr/Walker-v0", num_envs=3, body=BODIES, autoreset_mode="NextStep", **SHORT)
+    many = RecordEpisodeStatistics(many)
+    NormalizeObservation(many)
+    many.reset(seed=0)
+    for number, (action, _, _, reward, terminated, truncated, info) in enumerate(rows):
+        if number in (STEPS, 2 * STEPS):
+            seen, nothing, *over, _ = many.step(np.asarray(action) * 0 + 0.6)
+            np.testing.assert_allclose(seen, first, atol=1e-6)
+            assert not np.any([nothing, *over])
+        seen, *got, said = many.step(np.asarray(action))
+        np.testing.assert_allclose(seen, info["final_observation"], atol=1e-5)
+        for value, wanted in zip(got, (reward, terminated, truncated), strict=True):
+            np.testing.assert_allclose(value, wanted, atol=1e-5)
+        assert "final_obs" not in said
+        if truncated.any():
+            np.testing.assert_array_equal(said["episode"]["l"], STEPS)
+    with pytest.raises(ValueError, match="autoreset_mode: 'Disabled' given; it is 'SameStep' or 'NextStep'"):
+        gymnasium.make_vec("vsr/Walker-v0", num_envs=3, body=BODIES, autoreset_mode="Disabled", **SHORT)
+
+
 def test_without_padding_a_body_has_its_own_numbers_only(gymnasium):
     padded, own = (
         gymnasium.make("vsr/Walker-v0", body=BODIES[0], padded=padded, **SHORT).unwrapped for padded in (True, False)

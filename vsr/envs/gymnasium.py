@@ -141,26 +141,38 @@ def _step_one(env: Environment, key: Array, state: Any, action: Array, params: P
     return env.step_env(key, state, action, params)
 
 
-SAME_STEP = gymnasium.vector.AutoresetMode.SAME_STEP
+AutoresetMode = gymnasium.vector.AutoresetMode
+MODES = AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP
 
 
 class SoftRobotVectorEnv(WithLimit, gymnasium.vector.VectorEnv):
     """A task for as many bodies as environments, or for one body in all of them.
 
     An environment whose episode is over begins the next within the same step: the observation is the first of that,
-    and the last of the old one is in `final_obs` of info, where `_final_obs` is True.
+    and the last of the old one is in `final_obs` of info, where `_final_obs` is True. With `NEXT_STEP` it does so in the
+    step after, whose action it ignores.
     """
 
     metadata: ClassVar[dict[str, Any]] = {
         "render_modes": ["rgb_array"],
         "render_fps": 18,
-        "autoreset_mode": SAME_STEP,
+        "autoreset_mode": AutoresetMode.SAME_STEP,
     }
 
-    def __init__(self, name: str, num_envs: int = 1, render_mode: str | None = None, **options: Any):
+    def __init__(
+        self,
+        name: str,
+        num_envs: int = 1,
+        render_mode: str | None = None,
+        autoreset_mode: str | AutoresetMode = AutoresetMode.SAME_STEP,
+        **options: Any,
+    ):
         """name: of a task; options: see `vsr.make`."""
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise ValueError(f"render_mode: {render_mode!r} given; it is None or 'rgb_array'")
+        if autoreset_mode not in (*MODES, *(mode.value for mode in MODES)):
+            known = " or ".join(repr(mode.value) for mode in MODES)
+            raise ValueError(f"autoreset_mode: {autoreset_mode!r} given; it is {known}")
         self.env, self.num_envs, self.render_mode = make(name, **options), num_envs, render_mode
         self._bodies = self.env.default_params
         if not self.env.several:
@@ -169,7 +181,8 @@ class SoftRobotVectorEnv(WithLimit, gymnasium.vector.VectorEnv):
         given = self.params.max_steps_in_episode.shape[0]
         if given != num_envs:
             raise ValueError(f"body: {given} given for {num_envs} environments; give one, or one for each")
-        own = {**self.metadata, "render_fps": frames_per_second(self.env)}
+        mode = AutoresetMode(autoreset_mode)
+        own = {**self.metadata, "render_fps": frames_per_second(self.env), "autoreset_mode": mode}
         self.metadata = own  # pyright: ignore[reportAttributeAccessIssue]
         self.single_observation_space = space_of(self.env.observation_space())
         self.single_action_space = space_of(self.env.action_space())
@@ -188,6 +201,7 @@ class SoftRobotVectorEnv(WithLimit, gymnasium.vector.VectorEnv):
             keys = jax.random.split(self._key, self.num_envs)
             self.params = jax.vmap(partial(_randomized, self.env))(keys, self._bodies)
         seen, self.state = _reset(self.env, self._key, self.params)
+        self._seen, self._waiting = seen, np.zeros(self.num_envs, bool)
         return np.asarray(seen), {}
 
     def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
@@ -198,14 +212,20 @@ class SoftRobotVectorEnv(WithLimit, gymnasium.vector.VectorEnv):
         self.env.check_action(np.shape(actions), self.num_envs)
         self._steps += 1
         key = jax.random.fold_in(self._key, self._steps)
-        seen, self.state, reward, *ends, info = _step(self.env, key, self.state, jnp.asarray(actions), self.params)
+        before = self.state, self._seen
+        found = _step(self.env, key, before, jnp.asarray(actions), self.params, self._waiting)
+        (self.state, self._seen), last, reward, *ends = found
         terminated, truncated = map(np.asarray, ends)
         over, said = terminated | truncated, {}
-        if over.any():
-            last, final = np.asarray(info["final_observation"]), np.full(self.num_envs, None, object)
-            for number in np.flatnonzero(over):
-                final[number] = last[number]
-            said = {"final_obs": final, "_final_obs": over}
+        if self.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP:
+            seen, self._waiting = last, over
+        else:
+            seen = self._seen
+            if over.any():
+                final = np.full(self.num_envs, None, object)
+                for number in np.flatnonzero(over):
+                    final[number] = np.asarray(last[number])
+                said = {"final_obs": final, "_final_obs": over}
         return np.asarray(seen), np.asarray(reward, np.float64), terminated, truncated, said
 
     def render(self) -> tuple[np.ndarray, ...] | None:
@@ -228,12 +248,23 @@ def _reset(env: Environment, key: Array, params: Params) -> Any:
 
 
 @partial(jax.jit, static_argnums=0)
-def _step(env: Environment, key: Array, state: Any, actions: Array, params: Params) -> Any:
-    together = jax.random.split(key, len(actions)), state, actions, params
+def _step(env: Environment, key: Array, before: Any, actions: Array, params: Params, waiting: Array) -> Any:
+    """State and observation of all, those of the next episode where one is over; what was seen last; reward, ends.
+
+    before: state and observation; waiting: environments that stay as they are.
+    """
+
+    def one(key: Array, before: Any, action: Array, params: Params, waiting: Array) -> Any:
+        seen, state, reward, terminated, truncated, info = env.step(key, before[0], action, params)
+        came = (state, seen), info["final_observation"], reward, terminated, truncated
+        stays = before, before[1], *(jnp.zeros_like(part) for part in came[2:])
+        return jax.tree.map(partial(jnp.where, waiting), stays, came)
+
+    together = jax.random.split(key, len(actions)), before, actions, params, waiting
     at_once = env.at_once(len(actions))
     if at_once < len(actions):
-        return jax.lax.map(lambda one: env.step(*one), together, batch_size=at_once)
-    return jax.vmap(env.step)(*together)
+        return jax.lax.map(lambda own: one(*own), together, batch_size=at_once)
+    return jax.vmap(one)(*together)
 
 
 SIZE = 640, 420
