@@ -149,8 +149,8 @@ class SoftRobotVectorEnv(WithLimit, gymnasium.vector.VectorEnv):
     """A task for as many bodies as environments, or for one body in all of them.
 
     An environment whose episode is over begins the next within the same step: the observation is the first of that,
-    and the last of the old one is in `final_obs` of info, where `_final_obs` is True. With `NEXT_STEP` it does so in the
-    step after, whose action it ignores.
+    and the last of the old one is in `final_obs` of info, where `_final_obs` is True. With `NEXT_STEP` it does so in
+    the step after, whose action it ignores.
     """
 
     metadata: ClassVar[dict[str, Any]] = {
