@@ -453,7 +453,7 @@ def test_brax_sees_the_same_steps_and_no_reset(env, played):
     assert (view.observation_size, view.action_size) == (20, 4)
     state, go = view.reset(KEY), jax.jit(view.step)
     for number, (action, *_, reward, _, truncated, info) in enumerate(played[1][:STEPS]):
-        state = go(state, action[SECOND])
+        state = go(state, 2 * (action[SECOND] - 1.1))
         np.testing.assert_allclose(state.obs, info["final_observation"][SECOND], atol=1e-5)
         np.testing.assert_allclose([state.reward, state.metrics["reward"]], reward[SECOND], atol=1e-6)
         assert float(state.done) == float(state.info["truncation"]) == float(truncated[SECOND]) == (number == STEPS - 1)

@@ -1,4 +1,6 @@
-"""An environment as brax sees one: everything in one state, no reset within a step. brax itself is not needed.
+"""An environment as brax sees one: everything in one state, no reset within a step, actions between -1 and 1.
+
+brax itself is not needed.
 
 For many bodies make the view inside `vmap`: `jax.vmap(lambda params, key: BraxView(env, params).reset(key))`.
 """
@@ -50,8 +52,10 @@ class BraxView:
         return BraxState(state, seen, nothing, nothing, {"reward": nothing}, {"truncation": nothing, "key": rng})
 
     def step(self, state: BraxState, action: Array) -> BraxState:
-        """The state after an action."""
+        """The state after an action, whose numbers from -1 to 1 stand for the least to the greatest."""
         key, own = jax.random.split(state.info["key"])
+        bounds = self.env.action_space()
+        action = bounds.low + (action + 1) / 2 * (bounds.high - bounds.low)
         seen, after, reward, ended, _ = self.env.step_env(own, state.pipeline_state, action, self.params)
         late = self.env.is_truncated(after, self.params)
         info = {**state.info, "truncation": (late & ~ended).astype(seen.dtype), "key": key}
