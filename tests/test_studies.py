@@ -75,14 +75,15 @@ def test_the_experiments_are_those_of_the_paper():
         for name in file.study.experiments:
             experiment = found[name] = file.experiment(name)
             assert (experiment.optimizer.population_size, experiment.optimizer.tournament_size) == (250, 8)
-            assert (experiment.generations, len(experiment.seeds)) == (500, 10)
+            assert experiment.generations == 500
+            assert experiment.seeds == tuple(range(1000, 1030 if file.name == "body" else 1010))
             schedule = experiment.schedule()
             assert schedule.duration == 60
             assert schedule.control_every * schedule.time_step == pytest.approx(1 / 15)
             assert experiment.fitness.measure == "relative_velocity"
             assert experiment.world.terrain.type == "flat"
     assert {name: experiment.robot.gene_count for name, experiment in found.items()} == GENES
-    assert sum(len(e.seeds) * e.optimizer.population_size * e.generations for e in found.values()) == 12_500_000
+    assert sum(len(e.seeds) * e.optimizer.population_size * e.generations for e in found.values()) == 17_500_000
     for name in ("worm", "biped", "tripod"):
         controller = found[f"{name}_sensing"].robot.controller
         assert set(controller.sensors) == {
@@ -297,9 +298,9 @@ def verdict(claim, made):
 
 def test_gains_are_judged_by_their_size(results):
     """Of a last best that is twice the first: exactly, nearly, and with a spread that leaves it open."""
-    made = results(clear=[10, 11, 12, 13, 14], few=[10], failed=[None, None, None])
+    made = results(clear=[10, 11, 12, 13, 14, 15], few=[10], failed=[None, None, None])
     run = made["clear"].run
-    wide = run.search_best * np.array([[1, 0.2], [1, 0.4], [1, 1], [1, 2.5], [1, 4]])
+    wide = run.search_best * np.array([[1, 0.2], [1, 0.4], [1, 1], [1, 1], [1, 2.5], [1, 4]])
     made["open"] = Result("open", "open", dataclasses.replace(run, best=wide, search_best=wide))
     holds = {
         (name, about): verdict(Gain(text="", experiment=name, about=about), made).holds
@@ -315,7 +316,10 @@ def test_gains_are_judged_by_their_size(results):
     assert list(holds.values()) == [
         "supported", "supported", "contradicted", "not significant", "not run", "not run",
     ]  # fmt: skip
-    assert "2 times [2, 2], 1.5 to 2.5 expected" in verdict(Gain(text="", experiment="clear", about=2.0), made).evidence
+    found = verdict(Gain(text="", experiment="clear", about=2.0), made)
+    assert "2 times [2, 2], 1.5 to 2.5 expected" in found.evidence
+    assert found.tested.p == 1 / 2**6, "all six seeds lie above the lower end, and below the upper one"
+    assert verdict(Gain(text="", experiment="clear", about=3.0), made).tested.p == 2 / 2**6
 
 
 def test_differences_are_judged_by_an_exact_test(results):
@@ -345,6 +349,14 @@ def test_claims_of_a_family_are_corrected_together(results):
     assert [each.holds for each in found] == ["not significant"] * 7 + ["supported", "not run"]
     assert (found[-1].evidence, found[-1].p, found[-1].effect) == ("gone missing", "", "")
     assert isinstance(found[0].tested, Outcome)
+
+
+def test_only_finished_runs_are_judged(results):
+    made = results(high=[6, 7, 8, 9, 10], low=[1, 2, 3, 4, 5])
+    run = made["low"].run
+    longer = dataclasses.replace(run, header=dataclasses.replace(run.header, generations=3))
+    found = verdict(Above(text="", experiment="high", than="low"), made | {"low": Result("low", "low", longer)})
+    assert (found.holds, found.evidence) == ("not run", "low not finished")
 
 
 def test_what_searches_tell_is_compared(results):

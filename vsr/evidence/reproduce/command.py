@@ -278,8 +278,7 @@ def _finished_runs(file: StudyFile, scale: str, home: Path) -> dict[str, Run] | 
             runs[name] = _read(home, name)
         except UserError:
             return None
-    done = all(run.generations >= run.experiment.generations for run in runs.values())
-    return runs if done else None
+    return runs if all(run.is_finished for run in runs.values()) else None
 
 
 def _finished(path: Path, experiment: Experiment) -> bool:
@@ -331,9 +330,8 @@ def _of_scale(file: StudyFile, options: ReproduceOptions) -> dict[str, Experimen
 
 
 def _warnings(name: str, run: Run) -> list[str]:
-    unfinished = run.generations < run.experiment.generations
     warning = f"{name} is not finished: {run.generations} of {run.experiment.generations} generations"
-    return [*run.warnings, *([warning] if unfinished else [])]
+    return [*run.warnings, *([] if run.is_finished else [warning])]
 
 
 def _other_settings(jobs: Sequence[Job]) -> list[str]:
