@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import json
+import lzma
 import re
 import sys
 
@@ -101,8 +102,8 @@ def test_smoke_of_the_body_study(vsr, tmp_path):
     result = vsr("reproduce", "body", "--scale", "smoke", "--out", tmp_path)
     assert result.exit_code == 0, result.output
     home = tmp_path / "body"
-    written = {"figure8.png", "figure8.pdf", "curves.csv", "table.csv", "pairs.csv", "report.md", "claims.md", "best"}
-    written |= {"provenance.md"}
+    written = {"figure8.png", "figure8.pdf", "curves.csv.xz", "table.csv", "pairs.csv", "report.md", "claims.md"}
+    written |= {"provenance.md", "best"}
     assert written | {"5x5"} == {path.name for path in home.iterdir()}
     report = (home / "report.md").read_text()
     assert "![](figure8.png)" in report
@@ -116,6 +117,12 @@ def test_smoke_of_the_body_study(vsr, tmp_path):
 
 
 # a study of one's own
+
+
+def rows_of_curves(folder):
+    with lzma.open(folder / "curves.csv.xz", "rt") as file:
+        return list(csv.DictReader(file))
+
 
 OWN_EXPERIMENT = """
 robot: {body: {shape: aa}, controller: sine}
@@ -175,7 +182,7 @@ def test_a_study_is_run_in_pieces(vsr, own, tmp_path, monkeypatch):
     assert "None" not in report + made
     assert "fresh trials" not in report  # no leader was checked
     assert "are not those of `claims.md`" in report  # which were stated for one generation
-    rows = list(csv.DictReader((tmp_path / "own" / "curves.csv").open()))
+    rows = rows_of_curves(tmp_path / "own")
     assert len(rows) == 2 * 2 * 3
     two = read_run(tmp_path / "own" / "two").best
     assert float(rows[-1]["best"]) == pytest.approx(two[1, 2], rel=1e-6)
