@@ -50,9 +50,9 @@ def vsr():
 
 
 # Many experiments to trace, or three beds of sand.
-SLOW = ("body", "devo", "control", "sensing", "grounds", "archives", "together", "evogym")
+SLOW = ("body", "devo", "control", "sensing", "grounds", "archives", "together", "evogym", "3d")
 assert {*SLOW} <= {path.stem for path in STUDIES}
-OUR_OWN = ("grounds", "archives", "together", "control", "evogym")
+OUR_OWN = ("grounds", "archives", "together", "control", "evogym", "3d")
 """Of which no paper says how much to compute."""
 
 
@@ -95,6 +95,21 @@ def test_the_experiments_are_those_of_the_paper():
         assert not controller.legacy_angle
         assert found[f"{name}_phases"].robot.body == found[f"{name}_sensing"].robot.body
     assert found["5x5"].schedule().substeps > found["evolution"].schedule().substeps
+
+
+def test_the_study_in_3d_asks_the_papers_claims():
+    (file,) = find_studies("3d")
+    full = file.scale("full")
+    found = {name: file.experiment(name, full.settings(name)) for name in file.study.experiments}
+    genes = {name: one.robot.gene_count for name, one in found.items()}
+    assert genes == {
+        "3x3x3": 100, "5x5x5": 100, "evolution": 48, "development": 144, "worm_phases": 4, "worm_sensing": 104,
+        "biped_phases": 6, "biped_sensing": 228, "quadruped_phases": 13, "quadruped_sensing": 1040,
+    }  # fmt: skip
+    assert all(one.robot.body.dimension == 3 and one.evaluation.confirmation for one in found.values())
+    assert all(len(one.seeds) == (30 if "x" in name else 10) for name, one in found.items())
+    kinds = [claim.type for paper in find_studies("all") for claim in paper.study.claims]
+    assert [claim.type for claim in file.study.claims] == kinds
 
 
 @pytest.mark.full
