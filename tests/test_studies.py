@@ -50,9 +50,9 @@ def vsr():
 
 
 # Many experiments to trace, or three beds of sand.
-SLOW = ("body", "devo", "control", "sensing", "grounds", "archives", "together", "evogym", "3d")
+SLOW = ("body", "devo", "control", "sensing", "grounds", "archives", "together", "evogym", "3d", "pumped")
 assert {*SLOW} <= {path.stem for path in STUDIES}
-OUR_OWN = ("grounds", "archives", "together", "control", "evogym", "3d")
+OUR_OWN = ("grounds", "archives", "together", "control", "evogym", "3d", "pumped")
 """Of which no paper says how much to compute."""
 
 
@@ -399,7 +399,7 @@ def test_what_searches_tell_is_compared(results):
     assert judged("wide", "narrow", "coverage").evidence == "wide reports no metric 'coverage'"
 
 
-@pytest.mark.parametrize("name", ["archives", "together"])
+@pytest.mark.parametrize("name", ["archives", "together", "pumped"])
 def test_studies_of_our_own_are_built_on_every_scale(name):
     (file,) = find_studies(name)
     for scale in file.study.scales.values():
