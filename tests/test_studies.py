@@ -20,6 +20,8 @@ from vsr.evidence.reproduce import command as reproduce_module
 from vsr.evidence.reproduce.exploits import RULES, exploits_of
 from vsr.evidence.reproduce.published import write_published
 from vsr.evidence.reproduce.robots import read_repeats
+from vsr.evidence.reproduce.statement import CLAIMS as CLAIMS_FILE
+from vsr.evidence.reproduce.statement import state_claims
 from vsr.evidence.reproduce.tables import curves
 from vsr.evidence.reproduce.transfer import Checked, Elsewhere
 from vsr.experiments.check import check_file
@@ -110,6 +112,20 @@ def test_the_study_in_3d_asks_the_papers_claims():
     assert all(len(one.seeds) == (30 if "x" in name else 10) for name, one in found.items())
     kinds = [claim.type for paper in find_studies("all") for claim in paper.study.claims]
     assert [claim.type for claim in file.study.claims] == kinds
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "docs" / "results" / "stated").glob("*.md")), ids=lambda path: path.stem
+)
+def test_claims_of_runs_to_come_are_stated_as_they_will_be_judged(path, tmp_path):
+    (file,) = find_studies(path.stem)
+    scale = "full" if path.stem in OUR_OWN else "paper"
+    settings = file.scale(scale).settings
+    experiments = {name: file.experiment(name, settings(name)) for name in file.study.experiments}
+    state_claims(file, scale, experiments, tmp_path, begun=False)
+    assert (tmp_path / CLAIMS_FILE).read_text() == path.read_text()
+    assert min(seed for one in experiments.values() for seed in one.seeds) == 1000
 
 
 @pytest.mark.full
