@@ -368,7 +368,7 @@ EXPERIMENT = "robot:\n  body: {shape: aa}\n  controller: sine\n"
         (EXPERIMENT, ["generations=[1"], "--set generations=[1:1: this is not valid YAML"),
         (EXPERIMENT, ["robot.body.shape.0.1=3"], "--set robot.body.shape.0.1=3: 'robot.body.shape' holds 'aa'"),
         (EXPERIMENT, ["seeds=[1, 1]"], "--set seeds=[1, 1]: seeds: a seed is named twice"),
-        (EXPERIMENT, ["seeds=0"], "--set seeds=0: seeds: 0 given; it should be a number n from 1 to 100,000 for the seeds 0 to n-1, or a list of seeds"),
+        (EXPERIMENT, ["seeds=0"], "--set seeds=0: seeds: 0 given; it should be a number n from 1 to 100,000 for the seeds 0 to n-1, a range such as 1000-1029, or a list of seeds"),
         (EXPERIMENT, ["generations=10000000000"], "--set generations=10000000000: generations: 4e+11 individuals in all"),
         (EXPERIMENT, ["fitness=speed"], "--set fitness=speed: fitness.measure: unknown measure 'speed'"),
         (EXPERIMENT, ["physics.substeps=1"], "--set physics.substeps=1: physics.substeps: 1 substep of 16.67 ms would blow up"),
@@ -404,6 +404,7 @@ def test_settings_change_values(tmp_path):
     assert experiment.seeds == (0, 1, 2)
     assert experiment.robot.body.shape == ("aaa", "a.a")
     assert experiment.task.duration == 0.5
+    assert load_experiment(file, ["seeds=1000-1002"]).seeds == (1000, 1001, 1002)
 
 
 PLUGIN = """
@@ -488,7 +489,7 @@ def test_the_schema_accepts_shipped_files_and_refuses_misspelt_ones(path):
 
 def test_the_schema_accepts_what_people_write():
     schema = Draft202012Validator(json.loads(CliRunner().invoke(cli.main, ["schema"]).stdout))
-    for text in ("seeds: 10", "seeds: [3, 5]", "optimizer: random_search", "optimizer: {type: random_search}", "optimizer: {population_size: 9}",
+    for text in ("seeds: 10", "seeds: [3, 5]", "seeds: 7-9", "optimizer: random_search", "optimizer: {type: random_search}", "optimizer: {population_size: 9}",
                  "fitness: average_height", "physics: {time_step: 1/60}", "world: {terrain: {height: 1, type: hilly}}"):  # fmt: skip
         assert list(schema.iter_errors(parse_yaml(EXPERIMENT + text).data)) == [], text
 

@@ -179,25 +179,27 @@ def test_new_experiments_are_sound(name, genes):
 def test_pairs_differ_in_sensing_alone_and_from_each_other_in_ground_and_friction():
     (study,), (sensing,) = find_studies("control"), find_studies("sensing")
     found = {name: study.experiment(name) for name in study.study.experiments}
-    for body, low, rough in itertools.product(("worm", "biped", "tripod"), ("", "_low"), ("", "_rough")):
-        blind, feeling = (found[f"{body}_{kind}{low}{rough}"] for kind in ("frequency", "sensors"))
+    for body, ground in itertools.product(("worm", "biped", "tripod"), ("", "_low", "_low_rough")):
+        blind, feeling = (found[f"{body}_{kind}{ground}"] for kind in ("frequency", "sensors"))
         expected = [sensing.experiment(f"{body}_{kind}").robot.controller for kind in ("phases", "sensing")]
         assert blind.robot.controller == expected[0].model_copy(update={"frequencies": (0.2, 7.5)})
         assert feeling.robot.controller == expected[1]
         assert feeling.model_copy(update={"robot": blind.robot}) == blind
         assert feeling.robot.body == blind.robot.body
         assert (blind.evaluation.trials, blind.evaluation.jitter.frequency) == (3, 0.05)
-        assert blind.task.type == ("fresh_ground" if rough else "locomotion")
+        assert blind.task.type == ("fresh_ground" if "rough" in ground else "locomotion")
         (material,) = blind.robot.body.materials.values()
-        assert (material.friction * blind.world.terrain.friction) ** 0.5 == pytest.approx(1 if low else 4.472, abs=1e-3)
+        combined = (material.friction * blind.world.terrain.friction) ** 0.5
+        assert combined == pytest.approx(1 if ground else 4.472, abs=1e-3)
     assert found["biped_limited"].robot.controller.rate_limit == 4.0
     assert found["biped_1hz"].robot == sensing.experiment("biped_phases").robot
-    assert len(found) == 26
-    assert {len(study.experiment(name, study.scale("full").settings(name)).seeds) for name in found} == {30}
+    assert len(found) == 20
+    full = {study.experiment(name, study.scale("full").settings(name)).seeds for name in found}
+    assert full == {tuple(range(1000, 1020))}, "no seed that anything was chosen with"
     claims = {
         claim.family: [one for one in study.study.claims if one.family == claim.family] for claim in study.study.claims
     }
-    assert {family: len(own) for family, own in claims.items()} == {"rough": 6, "flat": 6, "pace": 2}
+    assert {family: len(own) for family, own in claims.items()} == {"rough": 3, "flat": 6, "pace": 2}
     assert all(claim.needs == (claim.than.replace("frequency", "sensors"), claim.than) for claim in claims["rough"])
 
 

@@ -20,6 +20,7 @@ from conftest import ROOT
 from vsr.cli import main
 from vsr.evo import Evaluation
 from vsr.experiments.config.problems import ConfigError, UserError
+from vsr.experiments.evolve.fitness import FRESH
 from vsr.experiments.landscape import table as table_module
 from vsr.experiments.landscape.plot import shares
 from vsr.experiments.landscape.spec import (
@@ -33,6 +34,7 @@ from vsr.experiments.landscape.spec import (
     read_code,
 )
 from vsr.experiments.landscape.table import BodyResults, Folder, read_table
+from vsr.experiments.perturbation import EvaluationOptions, perturbations_of
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 SHIPPED = ROOT / "vsr" / "configs" / "landscape"
@@ -48,6 +50,7 @@ tries: 3
 rounds: 2
 least_active: 2
 bodies_at_once: 4
+trials: 3
 task: {duration: 0.6, placement: {clearance: 0.0}}
 """
 
@@ -265,12 +268,11 @@ def test_a_landscape_is_made_in_parts(file, tmp_path, monkeypatch):
     assert (tmp_path / "one" / "parts" / "000001.npz").read_bytes() == before
     found = read_table("one")
     assert (found.failed <= 6).all()
-    assert (found.fitness >= found.typical).all()
     assert (tmp_path / "one" / "map.png").stat().st_size > 10_000
     best = found.order[0]
     assert vsr("landscape", "one", "--query", found.code(best), "--robot", "best.yaml").exit_code == 0
     again = json.loads(vsr("simulate", "best.yaml", "--json", "-").stdout)
-    assert again["measures"]["relative_velocity"] == pytest.approx(float(found.best[best]), rel=1e-3)
+    assert again["measures"]["relative_velocity"] == pytest.approx(float(found.best[best]), rel=0.3)
 
 
 @pytest.mark.full
@@ -295,9 +297,10 @@ def test_a_killed_landscape_goes_on_bit_for_bit(file, tmp_path):
 def hill(monkeypatch):
     """Instead of a simulation: the nearer the genes to a point that depends on the body the better; some fail."""
 
-    def evaluation_of(experiment):
-        def evaluation(genes):
+    def evaluation_of(experiment, factor=1):
+        def evaluation(genes, start=None):
             fitness = -((genes["controller"] - genes["body"].sum() / 4) ** 2).sum()
+            fitness += 0 if start is None else 1e3 * start.higher + factor
             failed = genes["controller"][0] > 2
             return Evaluation(fitness=jnp.where(failed, 1.0, fitness), failed=failed)
 
@@ -317,6 +320,20 @@ def test_more_rounds_never_worsen_what_was_found(file, hill):
     assert (last.fitness > first.fitness).any()
     alone = table_module.search(short, numbers[2:3], one_round)
     np.testing.assert_array_equal(alone.genes[0], first.genes[2])
+
+
+def test_a_best_controller_counts_with_its_median_in_fresh_trials(file, hill):
+    """With time steps 4 times smaller, from other heights than that of the search, the same for all bodies."""
+    landscape = load_landscape(file, ["trials=5"])
+    numbers = landscape.bodies()[:3]
+    found = table_module.search(landscape, numbers, table_module.rounds_of(landscape))
+    confirmed = table_module.confirm(landscape, numbers, found, table_module.held_out_of(landscape))
+    fresh = perturbations_of(EvaluationOptions().fresh_jitter, 5, after=FRESH).higher
+    assert (fresh > 0).all()
+    np.testing.assert_allclose(confirmed.fitness, found.fitness + 1e3 * np.median(fresh) + 4, rtol=1e-5)
+    np.testing.assert_array_equal(confirmed.genes, found.genes)
+    searched = load_landscape(file, ["trials=0"])
+    assert table_module.confirm(searched, numbers, found, table_module.held_out_of(searched)) is found
 
 
 def test_the_best_of_all_tries_is_kept(file, hill):

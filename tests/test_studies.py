@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import json
+import lzma
 import re
 import sys
 
@@ -19,6 +20,8 @@ from vsr.evidence.reproduce import command as reproduce_module
 from vsr.evidence.reproduce.exploits import RULES, exploits_of
 from vsr.evidence.reproduce.published import write_published
 from vsr.evidence.reproduce.robots import read_repeats
+from vsr.evidence.reproduce.statement import CLAIMS as CLAIMS_FILE
+from vsr.evidence.reproduce.statement import state_claims
 from vsr.evidence.reproduce.tables import curves
 from vsr.evidence.reproduce.transfer import Checked, Elsewhere
 from vsr.experiments.check import check_file
@@ -49,9 +52,9 @@ def vsr():
 
 
 # Many experiments to trace, or three beds of sand.
-SLOW = ("body", "devo", "control", "sensing", "grounds", "archives", "together", "evogym")
+SLOW = ("body", "devo", "control", "sensing", "grounds", "archives", "together", "evogym", "3d", "pumped")
 assert {*SLOW} <= {path.stem for path in STUDIES}
-OUR_OWN = ("grounds", "archives", "together", "control", "evogym")
+OUR_OWN = ("grounds", "archives", "together", "control", "evogym", "3d", "pumped")
 """Of which no paper says how much to compute."""
 
 
@@ -75,14 +78,15 @@ def test_the_experiments_are_those_of_the_paper():
         for name in file.study.experiments:
             experiment = found[name] = file.experiment(name)
             assert (experiment.optimizer.population_size, experiment.optimizer.tournament_size) == (250, 8)
-            assert (experiment.generations, len(experiment.seeds)) == (500, 10)
+            assert experiment.generations == 500
+            assert experiment.seeds == tuple(range(1000, 1030 if file.name == "body" else 1010))
             schedule = experiment.schedule()
             assert schedule.duration == 60
             assert schedule.control_every * schedule.time_step == pytest.approx(1 / 15)
             assert experiment.fitness.measure == "relative_velocity"
             assert experiment.world.terrain.type == "flat"
     assert {name: experiment.robot.gene_count for name, experiment in found.items()} == GENES
-    assert sum(len(e.seeds) * e.optimizer.population_size * e.generations for e in found.values()) == 12_500_000
+    assert sum(len(e.seeds) * e.optimizer.population_size * e.generations for e in found.values()) == 17_500_000
     for name in ("worm", "biped", "tripod"):
         controller = found[f"{name}_sensing"].robot.controller
         assert set(controller.sensors) == {
@@ -95,13 +99,42 @@ def test_the_experiments_are_those_of_the_paper():
     assert found["5x5"].schedule().substeps > found["evolution"].schedule().substeps
 
 
+def test_the_study_in_3d_asks_the_papers_claims():
+    (file,) = find_studies("3d")
+    full = file.scale("full")
+    found = {name: file.experiment(name, full.settings(name)) for name in file.study.experiments}
+    genes = {name: one.robot.gene_count for name, one in found.items()}
+    assert genes == {
+        "3x3x3": 100, "5x5x5": 100, "evolution": 48, "development": 144, "worm_phases": 4, "worm_sensing": 104,
+        "biped_phases": 6, "biped_sensing": 228, "quadruped_phases": 13, "quadruped_sensing": 1040,
+    }  # fmt: skip
+    assert all(one.robot.body.dimension == 3 and one.evaluation.confirmation for one in found.values())
+    assert all(len(one.seeds) == (30 if "x" in name else 10) for name, one in found.items())
+    kinds = [claim.type for paper in find_studies("all") for claim in paper.study.claims]
+    assert [claim.type for claim in file.study.claims] == kinds
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "docs" / "results" / "stated").glob("*.md")), ids=lambda path: path.stem
+)
+def test_claims_of_runs_to_come_are_stated_as_they_will_be_judged(path, tmp_path):
+    (file,) = find_studies(path.stem)
+    scale = "full" if path.stem in OUR_OWN else "paper"
+    settings = file.scale(scale).settings
+    experiments = {name: file.experiment(name, settings(name)) for name in file.study.experiments}
+    state_claims(file, scale, experiments, tmp_path, begun=False)
+    assert (tmp_path / CLAIMS_FILE).read_text() == path.read_text()
+    assert min(seed for one in experiments.values() for seed in one.seeds) == 1000
+
+
 @pytest.mark.full
 def test_smoke_of_the_body_study(vsr, tmp_path):
     result = vsr("reproduce", "body", "--scale", "smoke", "--out", tmp_path)
     assert result.exit_code == 0, result.output
     home = tmp_path / "body"
-    written = {"figure8.png", "figure8.pdf", "curves.csv", "table.csv", "pairs.csv", "report.md", "claims.md", "best"}
-    written |= {"provenance.md"}
+    written = {"figure8.png", "figure8.pdf", "curves.csv.xz", "table.csv", "pairs.csv", "report.md", "claims.md"}
+    written |= {"provenance.md", "best"}
     assert written | {"5x5"} == {path.name for path in home.iterdir()}
     report = (home / "report.md").read_text()
     assert "![](figure8.png)" in report
@@ -115,6 +148,12 @@ def test_smoke_of_the_body_study(vsr, tmp_path):
 
 
 # a study of one's own
+
+
+def rows_of_curves(folder):
+    with lzma.open(folder / "curves.csv.xz", "rt") as file:
+        return list(csv.DictReader(file))
+
 
 OWN_EXPERIMENT = """
 robot: {body: {shape: aa}, controller: sine}
@@ -174,7 +213,7 @@ def test_a_study_is_run_in_pieces(vsr, own, tmp_path, monkeypatch):
     assert "None" not in report + made
     assert "fresh trials" not in report  # no leader was checked
     assert "are not those of `claims.md`" in report  # which were stated for one generation
-    rows = list(csv.DictReader((tmp_path / "own" / "curves.csv").open()))
+    rows = rows_of_curves(tmp_path / "own")
     assert len(rows) == 2 * 2 * 3
     two = read_run(tmp_path / "own" / "two").best
     assert float(rows[-1]["best"]) == pytest.approx(two[1, 2], rel=1e-6)
@@ -297,9 +336,9 @@ def verdict(claim, made):
 
 def test_gains_are_judged_by_their_size(results):
     """Of a last best that is twice the first: exactly, nearly, and with a spread that leaves it open."""
-    made = results(clear=[10, 11, 12, 13, 14], few=[10], failed=[None, None, None])
+    made = results(clear=[10, 11, 12, 13, 14, 15], few=[10], failed=[None, None, None])
     run = made["clear"].run
-    wide = run.search_best * np.array([[1, 0.2], [1, 0.4], [1, 1], [1, 2.5], [1, 4]])
+    wide = run.search_best * np.array([[1, 0.2], [1, 0.4], [1, 1], [1, 1], [1, 2.5], [1, 4]])
     made["open"] = Result("open", "open", dataclasses.replace(run, best=wide, search_best=wide))
     holds = {
         (name, about): verdict(Gain(text="", experiment=name, about=about), made).holds
@@ -315,7 +354,10 @@ def test_gains_are_judged_by_their_size(results):
     assert list(holds.values()) == [
         "supported", "supported", "contradicted", "not significant", "not run", "not run",
     ]  # fmt: skip
-    assert "2 times [2, 2], 1.5 to 2.5 expected" in verdict(Gain(text="", experiment="clear", about=2.0), made).evidence
+    found = verdict(Gain(text="", experiment="clear", about=2.0), made)
+    assert "2 times [2, 2], 1.5 to 2.5 expected" in found.evidence
+    assert found.tested.p == 1 / 2**6, "all six seeds lie above the lower end, and below the upper one"
+    assert verdict(Gain(text="", experiment="clear", about=3.0), made).tested.p == 2 / 2**6
 
 
 def test_differences_are_judged_by_an_exact_test(results):
@@ -347,6 +389,14 @@ def test_claims_of_a_family_are_corrected_together(results):
     assert isinstance(found[0].tested, Outcome)
 
 
+def test_only_finished_runs_are_judged(results):
+    made = results(high=[6, 7, 8, 9, 10], low=[1, 2, 3, 4, 5])
+    run = made["low"].run
+    longer = dataclasses.replace(run, header=dataclasses.replace(run.header, generations=3))
+    found = verdict(Above(text="", experiment="high", than="low"), made | {"low": Result("low", "low", longer)})
+    assert (found.holds, found.evidence) == ("not run", "low not finished")
+
+
 def test_what_searches_tell_is_compared(results):
     made = results(wide=[1, 2, 3, 4, 5], narrow=[1, 2, 3, 4, 5])
     reported = {"wide": [0.6, 0.7, 0.8, 0.9, 1.0], "narrow": [0.1, 0.2, 0.3, 0.4, np.nan]}
@@ -365,7 +415,7 @@ def test_what_searches_tell_is_compared(results):
     assert judged("wide", "narrow", "coverage").evidence == "wide reports no metric 'coverage'"
 
 
-@pytest.mark.parametrize("name", ["archives", "together"])
+@pytest.mark.parametrize("name", ["archives", "together", "pumped"])
 def test_studies_of_our_own_are_built_on_every_scale(name):
     (file,) = find_studies(name)
     for scale in file.study.scales.values():

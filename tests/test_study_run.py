@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import hashlib
 import json
+import lzma
 import shutil
 from pathlib import Path
 
@@ -44,7 +45,7 @@ def test_a_part_of_a_study_is_run_and_reported(tmp_path):
     result = CliRunner().invoke(cli.main, command)
     assert result.exit_code == 0, result.output
     home = tmp_path / "own"
-    written = {"figure.png", "figure.pdf", "curves.csv", "table.csv", "pairs.csv", "report.md", "claims.md", "best"}
+    written = {"figure.png", "figure.pdf", "curves.csv.xz", "table.csv", "pairs.csv", "report.md", "claims.md", "best"}
     written |= {"provenance.md"}
     assert written | {"one"} == {path.name for path in home.iterdir()}
     report = (home / "report.md").read_text()
@@ -55,12 +56,25 @@ def test_a_part_of_a_study_is_run_and_reported(tmp_path):
     assert digest == hashlib.sha256(body.encode()).hexdigest()
     assert f"sha256 `{digest}`." in report
     assert "| The second is better | above | two, one | all |" in stated
-    assert len(list(csv.DictReader((home / "curves.csv").open()))) == 2 * 5
+    with lzma.open(home / "curves.csv.xz", "rt") as curves:
+        assert len(list(csv.DictReader(curves))) == 2 * 5
     with Image.open(home / "best" / "one.png") as strip:
         assert strip.width > 3 * strip.height
     repeats = json.loads((home / "best" / "one.json").read_text())["repeats"]
     assert np.shape(repeats) == (2, 3)
     np.testing.assert_allclose(np.array(repeats)[:, 0], read_run(home / "one").best[:, -1], rtol=0.05)
+
+    kept = tmp_path / "kept"
+    assert CliRunner().invoke(cli.main, [*command, "--report-only", "--copy", str(kept)]).exit_code == 0
+    for name in ("best/one.png", "figure.png"):
+        with Image.open(home / name) as picture, Image.open(kept / "own" / name) as small:
+            assert (small.mode, small.size) == ("P", picture.size)
+            difference = np.asarray(small.convert("RGB"), int) - np.asarray(picture.convert("RGB"), int)
+            assert np.abs(difference).mean() < 1
+    (kept / "own" / "report.md").unlink()
+    remake = ["reproduce", str(kept / "own.yaml"), "--scale", "tiny", "--report-only", "--out", str(kept)]
+    assert CliRunner().invoke(cli.main, remake).exit_code == 0
+    assert (kept / "own" / "report.md").read_text().split("## Verdict")[0] == report.split("## Verdict")[0]
 
 
 @pytest.mark.slow

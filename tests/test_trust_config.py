@@ -100,8 +100,8 @@ ODD = [
     ("a: \ud800", "f.yaml: this is not text (UTF-8)"),
     ("fitness: " + "x" * 9000, f"f.yaml:4: fitness.measure: unknown measure '{'x' * 57}...'; choose from"),
     *(
-        (f"seeds: {given}", f"f.yaml:4: seeds: {reported} given; it should be a number n from 1 to 100,000 for the seeds 0 to n-1, or a list of seeds")
-        for given, reported in (("1000000000", "1000000000"), ("0", "0"), ("2.5", "2.5"), ("ten", "'ten'"), ("true", "true"), ("", "nothing"))
+        (f"seeds: {given}", f"f.yaml:4: seeds: {reported} given; it should be a number n from 1 to 100,000 for the seeds 0 to n-1, a range such as 1000-1029, or a list of seeds")
+        for given, reported in (("1000000000", "1000000000"), ("0", "0"), ("2.5", "2.5"), ("ten", "'ten'"), ("9-2", "'9-2'"), ("0-100000", "'0-100000'"), ("true", "true"), ("", "nothing"))
     ),
 ]  # fmt: skip
 

@@ -3,7 +3,7 @@
 Each is tested by a rule that is fixed before any run. Samples are over seeds. Tests are exact. All claims of one
 family, by default all of a study, are corrected together by Holm's method. A claim is `supported` if the corrected p is
 below 0.05 and the difference is as claimed, `contradicted` if it is below 0.05 and the difference is the opposite, and
-otherwise `not significant`.
+otherwise `not significant`. A claim about a run that is not finished is not judged.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from vsr.experiments.ranks import RESAMPLES, holm, middle, p_value, resampled, superiority, superiority_interval
+from vsr.experiments.ranks import holm, middle, p_value, resampled, sign_test, superiority, superiority_interval
 from vsr.experiments.refine import Robustness
 from vsr.experiments.resimulate import aggregate
 from vsr.experiments.storage.runs import Run
@@ -215,9 +215,10 @@ class Claim(Spec):
 class Gain(Claim):
     """Evolution makes robots better, by about some ratio, than the best of the random first generation.
 
-    The ratio of medians over seeds, last generation to first, is tested for lying within a quarter (or the tolerance
-    given) of the expected one: by two one-sided bootstrap tests over seeds, or, if it lies outside, by a two-sided one
-    for lying outside. 10,000 resamples with a fixed seed.
+    The ratio of last to first best is taken seed by seed. Its median is tested for lying within a quarter (or the
+    tolerance given) of the expected one by two one-sided sign tests, or, if it lies outside, by a two-sided one for
+    lying outside. All are exact. Seeds without a meaningful ratio are left out and counted. The interval of 95 % is by
+    bootstrap.
     """
 
     type: Literal["gain"] = "gain"
@@ -234,29 +235,23 @@ class Gain(Claim):
 
     def test(self, results: Mapping[str, Result]) -> Outcome | str:
         result = results[self.experiment]
-        first, last = result.sign * result.during(0.0, 0.0), result.sign * result.final
-        known = np.isfinite(first) & np.isfinite(last)
-        if known.sum() < 2:
-            return "fewer than two seeds have a first and a last best"
-        first, last = first[known], last[known]
-
-        def ratio(which: np.ndarray) -> np.ndarray:
-            with np.errstate(divide="ignore", invalid="ignore"):
-                return np.median(last[which], -1) / np.median(first[which], -1)
-
-        every = np.arange(first.size)
-        found, drawn = float(ratio(every[None])[0]), resampled((every,), ratio)
+        ratios = _gains(result)
+        if ratios.size < 2:
+            return "fewer than two seeds have a first and a last best with a meaningful ratio"
+        found, left_out = float(np.median(ratios)), result.final.size - ratios.size
         low, high = self.about * (1 - self.tolerance), self.about * (1 + self.tolerance)
         within = low <= found <= high
-        below, above = (_share_of(drawn <= low), _share_of(drawn >= high))
-        p = max(below, above) if within else min(1.0, 2 * (1 - below if found < low else 1 - above) + 1 / RESAMPLES)
-        ends = np.quantile(drawn, (0.025, 0.975)).tolist()
+        if within:
+            p = max(sign_test(ratios > low, ratios < low), sign_test(ratios < high, ratios > high))
+        else:
+            beyond, inside = (ratios < low, ratios > low) if found < low else (ratios > high, ratios < high)
+            p = min(1.0, 2 * sign_test(beyond, inside))
+        ends = np.quantile(resampled((ratios,), lambda drawn: np.median(drawn, -1)), (0.025, 0.975)).tolist()
         evidence = (
-            f"{number(result.sign * float(np.median(result.sign * last)))} against "
-            f"{number(float(np.median(first)))} at random: {number(found)} times [{ends[0]:.3g}, {ends[1]:.3g}], "
-            f"{low:.3g} to {high:.3g} expected"
+            f"{median(result, result.final)} against {median(result, result.during(0.0, 0.0))} at random: "
+            f"{number(found)} times [{ends[0]:.3g}, {ends[1]:.3g}], {low:.3g} to {high:.3g} expected"
         )
-        return Outcome(evidence, p, within)
+        return Outcome(evidence + (f"; {left_out} seeds left out" if left_out else ""), p, within)
 
 
 class Comparison(Claim):
@@ -451,7 +446,10 @@ def judge(claims: Sequence[Claim], results: Mapping[str, Result]) -> list[Verdic
 
 def _test(claim: Claim, results: Mapping[str, Result]) -> Outcome | str:
     missing = [name for name in claim.needs if name not in results]
-    return f"{', '.join(missing)} missing" if missing else claim.test(results)
+    if missing:
+        return f"{', '.join(missing)} missing"
+    unfinished = [name for name in claim.needs if not results[name].run.is_finished]
+    return f"{', '.join(unfinished)} not finished" if unfinished else claim.test(results)
 
 
 def _verdict(tested: Outcome | str, p_holm: float) -> Verdict:
@@ -466,11 +464,6 @@ def _tested(a: np.ndarray, b: np.ndarray, evidence: str) -> Outcome:
     """The exact Mann-Whitney test of whether the first numbers are larger."""
     effect = float(superiority(a, b))
     return Outcome(evidence, p_value(a, b), effect > 0.5, effect, superiority_interval(a, b))
-
-
-def _share_of(true: np.ndarray) -> float:
-    """How many of the resamples, and one more: no p is nothing."""
-    return (int(true.sum()) + 1) / (true.size + 1)
 
 
 def _percent(shares: np.ndarray) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
@@ -61,9 +62,14 @@ def _read_seeds(value: Any) -> Any:
         return value
     if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MOST_SEEDS:
         return tuple(range(value))
+    if isinstance(value, str) and (ends := re.fullmatch(r"(\d{1,10})-(\d{1,10})", value)):
+        first, last = map(int, ends.groups())
+        if first <= last < first + MOST_SEEDS:
+            return tuple(range(first, last + 1))
     raise PydanticCustomError(
         "seeds",
-        "Input should be a number n from 1 to {most} for the seeds 0 to n-1, or a list of seeds",
+        "Input should be a number n from 1 to {most} for the seeds 0 to n-1, a range such as 1000-1029, or a list of "
+        "seeds",
         {"most": f"{MOST_SEEDS:,}"},
     )
 
@@ -72,7 +78,7 @@ Seed = Annotated[Count, Field(ge=0, lt=2**32)]
 Seeds = Annotated[
     tuple[Seed, ...],
     Field(min_length=1, max_length=MOST_SEEDS),
-    BeforeValidator(_read_seeds, json_schema_input_type=Annotated[tuple[Seed, ...], Field(min_length=1)] | int),
+    BeforeValidator(_read_seeds, json_schema_input_type=Annotated[tuple[Seed, ...], Field(min_length=1)] | int | str),
 ]
 
 
@@ -100,7 +106,7 @@ class Experiment(FileSpec):
     generations: Annotated[Count, Field(ge=1)] = 40
     """how many, the random first one included"""
     seeds: Seeds = (0,)
-    """independent repetitions: a list of seeds, or a number n for 0 to n-1"""
+    """independent repetitions: a list of seeds, a number n for 0 to n-1, or a range such as 1000-1029"""
     checkpoint_seconds: Annotated[Real, Field(ge=0)] = 20.0
     """least time between two checkpoints [s]; 0 for one after every generation"""
     plugins: tuple[str, ...] = ()

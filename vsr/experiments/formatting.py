@@ -51,12 +51,16 @@ def pressures(low: float, high: float) -> str:
 
 def in_ranges(noun: str, numbers: Iterable[int]) -> str:
     """Growing numbers as 'generation 3 is' or 'generations 3 to 5, 9 are'."""
+    given = list(numbers)
+    return f"{noun} {ranges_of(given)} is" if len(given) == 1 else f"{noun}s {ranges_of(given)} are"
+
+
+def ranges_of(numbers: Iterable[int]) -> str:
+    """Growing numbers as '3 to 5, 9'."""
     ranges: list[list[int]] = []
     for one in numbers:
         if ranges and ranges[-1][1] == one - 1:
             ranges[-1][1] = one
         else:
             ranges.append([one, one])
-    text = ", ".join(str(first) if first == last else f"{first} to {last}" for first, last in ranges)
-    single = len(ranges) == 1 and ranges[0][0] == ranges[0][1]
-    return f"{noun} {text} is" if single else f"{noun}s {text} are"
+    return ", ".join(str(first) if first == last else f"{first} to {last}" for first, last in ranges)

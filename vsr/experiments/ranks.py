@@ -63,6 +63,15 @@ def p_value(a: np.ndarray, b: np.ndarray) -> float:
     return min(1.0, float(ways[far].sum() / ways.sum()))
 
 
+def sign_test(more: np.ndarray, less: np.ndarray) -> float:
+    """Exact one-sided sign test: the chance of so many seeds on one side of a value, or more, if it were the median.
+
+    Seeds at the value itself count for neither side.
+    """
+    count, size = int(more.sum()), int(more.sum() + less.sum())
+    return sum(math.comb(size, each) for each in range(count, size + 1)) / 2**size
+
+
 @lru_cache(maxsize=256)
 def _rank_sums(ranks: tuple[int, ...], chosen: int) -> np.ndarray:
     """In how many ways a number of these ranks have each sum, (sums,)."""

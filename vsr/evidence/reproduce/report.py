@@ -16,7 +16,7 @@ from vsr.evidence.reproduce.exchange_report import write_exchange
 from vsr.evidence.reproduce.published import write_published
 from vsr.evidence.reproduce.robots import HIGHER
 from vsr.evidence.reproduce.statement import rules_of
-from vsr.evidence.reproduce.tables import curves, markdown, pairs, table, write_csv
+from vsr.evidence.reproduce.tables import CURVES, curves, markdown, pairs, table, write_csv
 from vsr.evidence.reproduce.transfer import Checked
 from vsr.experiments.claims import Claim, Result, Verdict, judge, number
 from vsr.experiments.formatting import clock
@@ -54,7 +54,7 @@ def write_study(
     runs = [result for result in ordered if is_run(result.run.path)]
     for suffix in (".png", ".pdf") if runs else (".png",):
         draw_figure(file, results, folder / f"{study.figure.name}{suffix}")
-    write_csv(folder / "curves.csv", curves(ordered))
+    write_csv(folder / CURVES, curves(ordered))
     write_csv(folder / "table.csv", table(ordered))
     write_csv(folder / "pairs.csv", [row for panel in study.figure.panels for row in pairs(_of_panel(panel, results))])
     if runs:  # else it is as it was when these results were copied
@@ -67,7 +67,7 @@ def write_study(
         *_exchanged(file, results, folder),
         *_verdicts(verdicts, statement),
         *_section("What would change our mind", study.doubts),
-        f"Devices, versions, commits and commands: [{PROVENANCE}]({PROVENANCE}). Numbers: `curves.csv` (every seed and "
+        f"Devices, versions, commits and commands: [{PROVENANCE}]({PROVENANCE}). Numbers: `{CURVES}` (every seed and "
         "generation), `table.csv`, `pairs.csv` (experiments compared).",
     ]
     write_text(folder / REPORT, "\n".join(lines) + "\n")

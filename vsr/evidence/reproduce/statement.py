@@ -13,11 +13,13 @@ from pathlib import Path
 from vsr.evidence.reproduce.tables import markdown
 from vsr.experiments.claims import SIGNIFICANT, Claim
 from vsr.experiments.experiment import Experiment
+from vsr.experiments.formatting import ranges_of
 from vsr.experiments.ranks import RESAMPLES
 from vsr.experiments.storage.files import write_text
 from vsr.experiments.study import StudyFile
 
 CLAIMS = "claims.md"
+NAMES = ("text", "family", "type")
 BEFORE_DIGEST = "sha256 of the lines above: "
 
 
@@ -61,6 +63,13 @@ def rules_of(claims: tuple[Claim, ...]) -> Iterator[str]:
     yield from (f"- `{kind}`: {' '.join(rule)}" for kind, rule in rules.items())
 
 
+def _test_of(claim: Claim) -> str:
+    """Its kind, and the values that its test uses."""
+    values = {name: getattr(claim, name) for name in type(claim).model_fields if name not in NAMES}
+    given = [f"{name} {value}" for name, value in values.items() if value is not None and value not in claim.needs]
+    return " ".join([str(getattr(claim, "type", "")), *([f"({', '.join(given)})"] if given else [])])
+
+
 def _statement(file: StudyFile, scale: str, experiments: dict[str, Experiment]) -> Iterator[str]:
     study = file.study
     yield from (f"# Claims of the study: {study.title}", "", study.about, "", f"Scale `{scale}`.", "")
@@ -69,7 +78,7 @@ def _statement(file: StudyFile, scale: str, experiments: dict[str, Experiment]) 
         [
             [
                 name,
-                len(one.seeds),
+                f"{len(one.seeds)}: {ranges_of(one.seeds)}",
                 f"{one.optimizer.population_size} x {one.generations}",
                 f"{one.fitness.direction} {one.fitness.measure}: "
                 + (one.evaluation.confirmation or one.evaluation.summary or "one episode, as the search has it"),
@@ -80,10 +89,7 @@ def _statement(file: StudyFile, scale: str, experiments: dict[str, Experiment]) 
     yield ""
     yield from markdown(
         ["claim", "test", "experiments", "family"],
-        [
-            [claim.text, getattr(claim, "type", ""), ", ".join(claim.needs), claim.family or "all"]
-            for claim in study.claims
-        ],
+        [[claim.text, _test_of(claim), ", ".join(claim.needs), claim.family or "all"] for claim in study.claims],
     )
     yield from ("", "Tests, always over seeds:", "")
     yield from rules_of(study.claims)

@@ -6,6 +6,7 @@ Curves have seven digits, and only what the page needs is read; such a run canno
 from __future__ import annotations
 
 import csv
+import lzma
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from vsr.arrays import CorruptFileError
 from vsr.evidence.reproduce.exchange import STORED
+from vsr.evidence.reproduce.tables import CURVES
 from vsr.experiments.config import load_experiment
 from vsr.experiments.storage.files import read_checked_json
 from vsr.experiments.storage.robots import BEST
@@ -20,7 +22,6 @@ from vsr.experiments.storage.runs import Run
 from vsr.experiments.storage.settings import RunSettings
 from vsr.experiments.storage.statistics import header_of
 
-CURVES = "curves.csv"
 KNOWN = ("experiment", "seed", "generation", "evaluations", "best", "search_best", "population_median", "failed")
 
 
@@ -29,7 +30,7 @@ def read_copied(home: Path, name: str) -> Run | None:
     settings = home / f"{name}.yaml"
     if not (settings.is_file() and (home / CURVES).is_file()):
         return None
-    with (home / CURVES).open(encoding="utf-8", newline="") as file:
+    with lzma.open(home / CURVES, "rt", encoding="utf-8", newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["experiment"] == name]
     if not rows:
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import lzma
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,9 @@ import numpy as np
 from vsr.experiments.claims import Result, gain
 from vsr.experiments.plot.comparison import compare
 from vsr.experiments.ranks import middle, quantile
-from vsr.experiments.storage.files import write_text
+from vsr.experiments.storage.files import write_bytes, write_text
+
+CURVES = "curves.csv.xz"
 
 
 def table(results: Sequence[Result]) -> list[dict[str, Any]]:
@@ -51,12 +54,18 @@ def pairs(results: Sequence[Result]) -> list[dict[str, Any]]:
 
 
 def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Rows with equal keys; numbers to the seven digits that single precision has, nothing for what is no number."""
+    """Rows with equal keys; numbers to the seven digits that single precision has, nothing for what is no number.
+
+    A file that ends in .xz is compressed.
+    """
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
     writer.writeheader()
     writer.writerows({key: _cell(value) for key, value in row.items()} for row in rows)
-    write_text(path, text.getvalue())
+    if path.suffix == ".xz":
+        write_bytes(path, lzma.compress(text.getvalue().encode(), preset=9))
+    else:
+        write_text(path, text.getvalue())
 
 
 def curves(results: Sequence[Result]) -> list[dict[str, Any]]:

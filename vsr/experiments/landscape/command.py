@@ -25,6 +25,8 @@ from vsr.experiments.landscape.table import (
     TABLE,
     Folder,
     Table,
+    confirm,
+    held_out_of,
     read_table,
     rounds_of,
     search,
@@ -91,6 +93,7 @@ def costs(landscape: Landscape) -> list[tuple[str, str]]:
         ("bodies", f"{count(bodies)} connected ones of {columns}x{rows} cells and {', '.join(landscape.symbols)}"),
         ("controllers", f"{count(landscape.controllers)} for each, {landscape.robot.controller.type}"),  # pyright: ignore[reportAttributeAccessIssue]
         ("episodes", f"{count(bodies * landscape.controllers)} of {landscape.task.duration:g} s"),
+        ("score", f"median of {count(landscape.trials)} fresh trials" if landscape.trials else "that of the search"),
         ("parts", f"{count(parts)} of {count(landscape.bodies_at_once)} bodies, about {duration_text(seconds)} each"),
         ("cost of the whole", f"about {duration_text(parts * seconds)} on {device}, after compiling"),
     ]
@@ -101,14 +104,14 @@ def _work(folder: Folder, numbers: np.ndarray, left: list[int]) -> float | None:
     landscape, took = folder.landscape, []
     if not left:
         return None
-    one_round, size = rounds_of(landscape), landscape.bodies_at_once
+    one_round, held_out, size = rounds_of(landscape), held_out_of(landscape), landscape.bodies_at_once
     columns = (*Progress.get_default_columns()[:-1], TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress, busy("trying", counting=False):
         task = progress.add_task("bodies", total=len(left))
         for part in left:
             began = time.monotonic()
             own = numbers[part * size : (part + 1) * size]
-            folder.write(part, own, search(landscape, own, one_round))
+            folder.write(part, own, confirm(landscape, own, search(landscape, own, one_round), held_out))
             took.append(time.monotonic() - began)
             progress.advance(task)
     return float(np.median(took[1:])) if len(took) > 1 else None

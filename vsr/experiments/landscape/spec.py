@@ -18,7 +18,7 @@ from vsr.experiments.config.yaml import read_yaml
 from vsr.experiments.encodings import EvolvedRobot
 from vsr.experiments.encodings.bodies import VoxelKinds
 from vsr.experiments.experiment import Experiment, Fitness, read_fitness
-from vsr.experiments.perturbation import EvaluationOptions
+from vsr.experiments.perturbation import MOST_TRIALS, EvaluationOptions
 from vsr.robot.shape import EMPTY_SYMBOLS, drawing
 from vsr.scene import Physics
 from vsr.spec import Count, FileSpec, OneOf, Real, validation_error
@@ -128,6 +128,9 @@ class Landscape(FileSpec):
     """the first of random controllers, others of the best so far with noise"""
     sigma: Annotated[Real, Field(gt=0)] = 0.5
     """standard deviation of the noise"""
+    trials: Annotated[Count, Field(ge=0, le=MOST_TRIALS)] = 8
+    """fresh trials of every body's best controller, with smaller time steps as `evaluation.refine` has them by default:
+    their median is what the table has as its best; 0 for the one trial of the search"""
     least_active: Annotated[Count, Field(ge=0)] = 3
     """driven voxels that a body must have"""
     seed: Annotated[Count, Field(ge=0, lt=2**32)] = 0

@@ -9,7 +9,7 @@ import contextlib
 import fcntl
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,9 +22,10 @@ from jax import Array
 from vsr.arrays import CorruptFileError, read_arrays
 from vsr.experiments.config import dump_plain
 from vsr.experiments.config.problems import UserError
-from vsr.experiments.evolve.fitness import evaluation_of
+from vsr.experiments.evolve.fitness import FRESH, evaluation_of
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.landscape.spec import Landscape, cells_of, code_of, load_landscape, number_of, read_code
+from vsr.experiments.perturbation import EvaluationOptions, aggregate_trials, perturbations_of
 from vsr.experiments.population import on_all_devices, robots_at_once
 from vsr.experiments.run_time import operations_of, seconds_of
 from vsr.experiments.storage.files import digest_of, open_own, refuse_links, remove_leftovers, write_arrays, write_text
@@ -62,13 +63,35 @@ def search(landscape: Landscape, numbers: np.ndarray, one_round: Callable[..., B
     return jax.tree.map(lambda leaf: np.asarray(leaf)[: len(numbers)], found)
 
 
+def held_out_of(landscape: Landscape) -> Callable[[Array, Array], Array]:
+    """The compiled function from bodies' and controllers' genes to their fitness in fresh trials, (bodies,)."""
+    return jax.jit(partial(_held_out, landscape, landscape.experiment))
+
+
+def confirm(
+    landscape: Landscape, numbers: np.ndarray, found: BodyResults, held_out: Callable[[Array, Array], Array]
+) -> BodyResults:
+    """The same with the fitness of best controllers in fresh trials, if there are any."""
+    if not landscape.trials:
+        return found
+    missing = landscape.bodies_at_once - len(numbers)
+    which = np.concatenate([np.arange(len(numbers)), np.zeros(missing, int)])  # one program for all
+    bodies, *_ = _arguments(landscape, numbers[which])
+    fitness = held_out(bodies, jnp.asarray(found.genes)[which])
+    return replace(found, fitness=np.asarray(fitness)[: len(numbers)])
+
+
 def seconds_of_part(landscape: Landscape) -> float:
     """How long one part of bodies should take, without compiling, from the operations of the traced program."""
     shapes = jax.eval_shape(lambda: (*_arguments(landscape, np.ones(landscape.bodies_at_once, np.int64)),))
     known = jax.eval_shape(partial(unknown, landscape))
     program = partial(_round, landscape, landscape.experiment)
     traced = jax.make_jaxpr(program)(shapes[0], shapes[1:], known, jax.ShapeDtypeStruct((), jnp.int32))
-    return landscape.rounds * seconds_of(operations_of(traced))
+    seconds = landscape.rounds * seconds_of(operations_of(traced))
+    if landscape.trials:
+        again = jax.make_jaxpr(partial(_held_out, landscape, landscape.experiment))(shapes[0], known.genes)
+        seconds += seconds_of(operations_of(again))
+    return seconds
 
 
 def unknown(landscape: Landscape) -> BodyResults:
@@ -123,6 +146,23 @@ def _round(
     )
 
 
+def _held_out(landscape: Landscape, experiment: Experiment, bodies: Array, controllers: Array) -> Array:
+    """Median fitness of bodies with their best controllers in fresh trials, a failure worse than any other."""
+    count, body = landscape.trials, landscape.robot.body
+    options = EvaluationOptions(jitter=experiment.evaluation.jitter)
+    again = options.for_voxels(body).refine
+    factor = 1 if again is None else again.factor
+    trials = perturbations_of(options.fresh_jitter, count, jnp.dtype(experiment.physics.precision), after=FRESH)
+    trials = jax.tree.map(lambda leaf: jnp.tile(leaf, len(bodies)), trials)
+    genes = {"body": bodies, "controller": controllers}
+    robots = jax.tree.map(lambda leaf: jnp.repeat(leaf, count, 0), genes)
+    at_once = robots_at_once(len(bodies) * count, body.possible.size)
+    evaluation = evaluation_of(experiment, factor)
+    evaluated = on_all_devices(lambda robot: evaluation(*robot), (robots, trials), at_once)
+    sound = jnp.isfinite(evaluated.fitness) & ~evaluated.failed
+    return aggregate_trials("median", jnp.where(sound, evaluated.fitness, -jnp.inf).reshape(-1, count))
+
+
 SETTINGS, PARTS, TABLE = "landscape.yaml", "parts", "table.npz"
 COLUMNS = ("number", "best", "typical", "controller", "failed")
 """Of a part; see Table."""
@@ -138,7 +178,7 @@ class Table:
     number: np.ndarray
     """of the body, see landscape.bodies, (n,)"""
     best: np.ndarray
-    """measure with the best controller, not a number if all failed, (n,)"""
+    """measure with the best controller, in the median of fresh trials, not a number if it failed, (n,)"""
     typical: np.ndarray
     """measure with a random controller, in the median, not a number if that failed, (n,)"""
     controller: np.ndarray

@@ -186,7 +186,7 @@ def _ties(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def _warnings(runs: Sequence[Curves], names: Sequence[str]) -> Iterator[str]:
     for run, name in zip(runs, names, strict=True):
-        if run.generations < run.header.generations:
+        if not run.is_finished:
             yield f"{name} is not finished: {count(run.generations)} of {count(run.header.generations)} generations"
     if len({run.generations * run.header.population_size for run in runs}) > 1:
         yield "the runs have had different numbers of evaluations"

@@ -91,7 +91,7 @@ class Findings:
 
     @property
     def is_finished(self) -> bool:
-        return self.run.generations >= self.experiment.generations
+        return self.run.is_finished
 
     def is_surpassed(self, index: int) -> bool:
         """Whether the run found a better robot than the one it kept of this seed."""
@@ -151,7 +151,7 @@ def _robots(run: Run, saved: int) -> tuple[dict[int, Scene], dict[int, float], l
             kept[index] = float(run.best[index, -1]) if measure is None else measure
         except UserError as error:
             warnings.append(" ".join(str(error).split()))
-    finished = run.generations >= run.experiment.generations
+    finished = run.is_finished
     if missing and (finished or saved):
         named = ", ".join(missing[:MANY]) + (" and others" if len(missing) > MANY else "")
         state = "the run is finished" if finished else f"the checkpoint of generation {saved} is there"

@@ -92,6 +92,10 @@ class Curves(Displayed):
         return self.best.shape[1]
 
     @property
+    def is_finished(self) -> bool:
+        return self.generations >= self.header.generations
+
+    @property
     def fitness(self) -> np.ndarray:
         """Best fitness so far: larger is better, negative infinity where all had failed, (seeds, generations)."""
         return np.nan_to_num(self.header.sign * self.best, nan=-np.inf)
