@@ -215,7 +215,8 @@ def run_experiment(
                 estimate = partial(_estimate, display, left)
                 evolution = _compile(experiment, path, stop, leader, estimate, waiting)
                 _note_compilation(folder, display, time.monotonic() - began)
-                display.say(f"compiled in {time.monotonic() - began:.1f} s; the run is in {path}")
+                how = "programs of an earlier run read" if evolution.were_kept else "compiled"
+                display.say(f"{how} in {time.monotonic() - began:.1f} s; the run is in {path}")
                 _go_on(evolution, folder, searches or evolution.start(), done, display, stop, leader)
     finally:
         display.close()
