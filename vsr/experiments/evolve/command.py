@@ -36,7 +36,8 @@ from vsr.experiments.evolve.generation import (
 )
 from vsr.experiments.experiment import Experiment, grid_name
 from vsr.experiments.formatting import clock, count
-from vsr.experiments.hosts import Launch, detect_peer_loss, find_launch
+from vsr.experiments.hosts import detect_peer_loss
+from vsr.experiments.launch import Launch, find_launch
 from vsr.experiments.memory import explain_out_of_memory, memory_lines, needs_of_experiment, require_memory
 from vsr.experiments.options import EvolveOptions, RunOptions
 from vsr.experiments.ranks import middle
