@@ -1,5 +1,7 @@
 """Devices: flags for XLA, what is added to the user's and reported of a run; and GPUs on which kernels cannot run."""
 
+import os
+import subprocess
 import sys
 from types import SimpleNamespace
 
@@ -158,3 +160,27 @@ def test_processes_at_the_same_time_share_a_gpu(monkeypatch, tmp_path, jobs):
     assert processes.run_processes(works, jobs) == (dict.fromkeys(works, 0), False)
     expected = {1: "None None", 3: "3 0.300"}[jobs]
     assert {(tmp_path / name).read_text().strip() for name in works} == {expected}
+
+
+EARLY = """
+import sys
+from vsr.experiments.devices import prepare, start_early
+assert not {"vsr.episode", "vsr.scene", "vsr.experiments.config.loading"} & set(sys.modules), "it loads much"
+start_early(sys.argv[1])
+import vsr.experiments.evolve.command
+from vsr.experiments.config.problems import UserError
+try:
+    print(prepare(sys.argv[1]).platform)
+except UserError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(("device", "said"), [("cpu", "cpu"), ("gpu", "--device gpu: it cannot be used")])
+def test_devices_start_while_modules_are_loaded(device, said):
+    """Errors are those of `prepare`."""
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
+    command = [sys.executable, "-c", EARLY, device]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout.startswith(said)
+    assert "Traceback" not in done.stderr

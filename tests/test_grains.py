@@ -30,6 +30,7 @@ from vsr.spec import InfeasibleError
 from vsr.tasks import Locomotion
 from vsr.terrain import Flat, Sand
 from vsr.terrain.surface import Terrain
+from vsr.world.build import build_beds
 from vsr.world.placement import Placement
 from vsr.world.spec import Robot, World
 
@@ -361,6 +362,29 @@ def test_a_bed_without_memory_says_what_to_reduce(monkeypatch):
     monkeypatch.setattr(bed, "_read", lambda path: None)
     with pytest.raises(InfeasibleError, match=r"^world\.terrain: .* reduce period \(77\) or depth \(3\)"):
         bed.sand_bed(Sand(period=77.0), 2, 9.8, 3.0)
+
+
+def test_beds_that_are_known_take_no_programs(monkeypatch):
+    """Of a size that no other test has, so that none of them is compiled already."""
+    sand, traced = Sand(radius=0.43, period=26.0), []
+
+    def thrown_in(described, dimension, gravity, dtype):
+        start = bed._loose(Sand.model_validate_json(described), dimension, dtype).start
+        return {name: np.asarray(getattr(start, name)) for name in bed._changing(start)}
+
+    def note(event, _, **more):
+        if "trace_duration" in event:
+            traced.append(more["fun_name"])
+
+    monkeypatch.setattr(bed, "_settled", thrown_in)
+    world, robot = World(terrain=sand), Body(shape=("aa",))
+    schedule = Scene(robot=Robot(body=robot), world=world).schedule()
+    jax.monitoring.register_event_duration_secs_listener(note)
+    try:
+        build_beds(world, robot, schedule, jnp.float32, (0, 1))
+    finally:
+        jax.monitoring.unregister_event_duration_listener(note)
+    assert traced == []
 
 
 @pytest.mark.slow

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 from conftest import ROOT
 
-import vsr.experiments.hosts as launch_module
 from vsr.experiments.config import UserError
-from vsr.experiments.hosts import Launch, find_launch
+from vsr.experiments.launch import Launch, find_launch, join
 from vsr.experiments.storage.runs import read_run
 from vsr.experiments.storage.statistics import read_statistics
 
@@ -204,7 +203,7 @@ def test_processes_with_different_orders_do_not_begin(tiny, tmp_path, crew):
 
 @pytest.mark.slow
 def test_a_process_whose_fellows_do_not_come_gives_up(tiny, tmp_path):
-    code = f"from vsr.experiments import hosts; hosts.SECONDS_TO_JOIN = 1; {COMMAND}"
+    code = f"from vsr.experiments import launch; launch.SECONDS_TO_JOIN = 1; {COMMAND}"
     where = ("--coordinator", f"localhost:{free_port()}", "--processes", 2, "--process", 0)
     (code,), (output,) = ends([start("evolve", tiny, "--out", tmp_path / "run", *where, code=code)])
     assert code == 2
@@ -288,9 +287,9 @@ def test_places_that_cannot_be_used_are_told():
     with socket.create_server(("", 0)) as server:
         taken = f"localhost:{server.getsockname()[1]}"
         with pytest.raises(UserError, match=f"--coordinator {taken}: it cannot be used: .*; give another port to all"):
-            launch_module.join(Launch(2, 0, taken))
+            join(Launch(2, 0, taken))
     with pytest.raises(UserError, match="give the name or address of process 0's host"):
-        launch_module.join(Launch(2, 1, "no-such-host.invalid:5000"))
+        join(Launch(2, 1, "no-such-host.invalid:5000"))
 
 
 # devices

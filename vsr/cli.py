@@ -313,6 +313,11 @@ def evolve(options: EvolveOptions) -> None:
     plotted and published.
     """
     with without_collection(loading=True):
+        from vsr.experiments.devices import start_early
+        from vsr.experiments.launch import find_launch
+
+        if find_launch(options.coordinator, options.processes, options.process) is None:
+            start_early(options.device)
         from vsr.experiments.evolve.command import evolve as work
 
     work(options)

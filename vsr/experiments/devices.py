@@ -1,7 +1,8 @@
 """Which devices compute, and where compiled programs are kept to make a second start quick.
 
 `prepare` must run before anything is computed. Programs are kept by JAX, which finds them by their lowered form: if
-anything that a program is made from changes, it is another program.
+anything that a program is made from changes, it is another program. This module loads little, so that devices can start
+while others are loaded.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ import platform
 import re
 import shutil
 import stat
+import threading
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -24,8 +26,10 @@ from jax.experimental.compilation_cache import compilation_cache
 from vsr.compute.implementation import why_plain
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.console import Console, say
-from vsr.experiments.hosts import Launch, join
-from vsr.scene import Physics
+from vsr.experiments.launch import Launch, join
+
+if TYPE_CHECKING:
+    from vsr.scene import Physics
 
 MOST_KEPT = 2**31
 """Compiled programs that are kept [bytes]; beyond it the oldest half goes."""
@@ -37,13 +41,7 @@ UNTIMED = "--xla_gpu_autotune_level=0", "--xla_gpu_enable_triton_gemm=false"
 
 def prepare(device: str | None = None, launch: Launch | None = None) -> Any:
     """Choose the device: "cpu" or "gpu"; by default the best there is. launch: to compute with other processes."""
-    if device == "cpu":
-        jax.config.update("jax_platforms", "cpu")
-    _use_every_core()
-    _generate_quick_code()
-    if device != "cpu":
-        _time_no_kernels()
-        _draw_by_kernel()
+    _configure(device)
     if launch is None:
         _keep_compiled_programs()
     else:  # programs of several processes can only be loaded where all have them
@@ -59,6 +57,31 @@ def prepare(device: str | None = None, launch: Launch | None = None) -> Any:
     if reason is not None:
         say(f"This GPU computes in plain JAX, which is slower than kernels: {reason}.", Console(stderr=True))
     return found
+
+
+def start_early(device: str | None) -> None:
+    """Let devices start in a thread, for the caller to load modules meanwhile; `prepare` waits for them.
+
+    Not where this process will join others, which comes first.
+    """
+    _configure(device)
+
+    def start() -> None:
+        with contextlib.suppress(RuntimeError, AssertionError):  # for `prepare` to report
+            jax.devices(device)
+
+    threading.Thread(target=start, name="start of devices").start()
+
+
+def _configure(device: str | None) -> None:
+    """Settings of JAX and XLA that must stand when devices start."""
+    if device == "cpu":
+        jax.config.update("jax_platforms", "cpu")
+    _use_every_core()
+    _generate_quick_code()
+    if device != "cpu":
+        _time_no_kernels()
+        _draw_by_kernel()
 
 
 def check_implementation(physics: Physics) -> None:

@@ -59,7 +59,9 @@ def build_beds(
         each.append(build_systems(world.model_copy(update={"terrain": terrain}), voxels, schedule, dtype))
     highest = max(systems["sand"].cover for systems in each)
     beds = [replace(systems["sand"], cover=highest) for systems in each]
-    return {**each[0], "sand": jax.tree.map(lambda *leaves: jnp.stack(leaves), *beds)}
+    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *beds)  # JAX would compile a program for each array
+    with jax.ensure_compile_time_eval():  # beds are numbers, also for those who are being compiled
+        return {**each[0], "sand": jax.device_put(stacked)}
 
 
 def chosen_bed(systems: dict[str, Any], number: Any) -> dict[str, Any]:

@@ -27,6 +27,15 @@ def library() -> ctypes.CDLL | None:
     return None
 
 
+def version() -> tuple[int, int]:
+    """Of the library, which must be there."""
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    nvrtc = library()
+    assert nvrtc is not None, "no NVRTC"
+    nvrtc.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
+    return major.value, minor.value
+
+
 def _installed() -> list[str]:
     spec = importlib.util.find_spec("nvidia")
     roots = [Path(root) for root in (spec.submodule_search_locations or ())] if spec else []

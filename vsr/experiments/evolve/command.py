@@ -36,7 +36,8 @@ from vsr.experiments.evolve.generation import (
 )
 from vsr.experiments.experiment import Experiment, grid_name
 from vsr.experiments.formatting import clock, count
-from vsr.experiments.hosts import Launch, detect_peer_loss, find_launch
+from vsr.experiments.hosts import detect_peer_loss
+from vsr.experiments.launch import Launch, find_launch
 from vsr.experiments.memory import explain_out_of_memory, memory_lines, needs_of_experiment, require_memory
 from vsr.experiments.options import EvolveOptions, RunOptions
 from vsr.experiments.ranks import middle
@@ -215,7 +216,8 @@ def run_experiment(
                 estimate = partial(_estimate, display, left)
                 evolution = _compile(experiment, path, stop, leader, estimate, waiting)
                 _note_compilation(folder, display, time.monotonic() - began)
-                display.say(f"compiled in {time.monotonic() - began:.1f} s; the run is in {path}")
+                how = "programs of an earlier run read" if evolution.were_kept else "compiled"
+                display.say(f"{how} in {time.monotonic() - began:.1f} s; the run is in {path}")
                 _go_on(evolution, folder, searches or evolution.start(), done, display, stop, leader)
     finally:
         display.close()

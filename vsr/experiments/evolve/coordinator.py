@@ -32,8 +32,9 @@ from vsr.experiments.evolve.generation import (
     compile_led_evolution,
 )
 from vsr.experiments.experiment import Experiment
-from vsr.experiments.hosts import PeerLostError, broadcast_text, detect_peer_loss, exchange, leave
+from vsr.experiments.hosts import PeerLostError, broadcast_text, detect_peer_loss, exchange
 from vsr.experiments.installed import source_digest
+from vsr.experiments.launch import leave
 from vsr.experiments.memory import memory_limit
 from vsr.experiments.storage.sources import sources_of
 from vsr.experiments.storage.statistics import GenerationStats

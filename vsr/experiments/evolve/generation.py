@@ -38,7 +38,7 @@ from vsr.experiments.evolve.fitness import (
     search_measures,
     second_trials,
 )
-from vsr.experiments.evolve.stored_programs import Programs, programs_of
+from vsr.experiments.evolve.stored_programs import Programs, compiled, programs_of, what_programs_depend_on
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.hosts import broadcast, detect_peer_loss
 from vsr.experiments.memory import memory_limit
@@ -66,6 +66,8 @@ class Evolution:
     confirm: Callable[..., list[Array]] | None = None
     """looks at the best robot of every seed in fresh trials: genes, (seeds, ...) each, and a function that is called
     before every look; what comes of them is read by `fitness.confirmed`"""
+    were_kept: bool = False
+    """whether an earlier run compiled its programs"""
 
 
 def start(experiment: Experiment, key: Array) -> Any:
@@ -157,29 +159,27 @@ def _ignore(operations: Operations) -> None:
 
 def compile_evolution(experiment: Experiment, counted: Counted = _ignore) -> Evolution:
     """The compiled search."""
-    limit = memory_limit()
-    found = programs_of(experiment, limit, lambda: _compile(experiment, limit, counted))
+    limit, described = memory_limit(), what_programs_depend_on(experiment)
+    found = programs_of(described, limit, lambda: _compile(described, limit, counted))
     counted(found.operations)
-    compiled = _Compiled(*found.programs, at_once=found.at_once)
     on_all, home = everywhere(), jax.devices()[0]
 
     def at_home(program: Callable[..., Any], *asked: Any) -> Any:
         return jax.device_put(program(*jax.device_put(asked, on_all)), home)
 
-    return _evolution(experiment, compiled, at_home)
+    return _evolution(experiment, found, at_home)
 
 
 def compile_led_evolution(experiment: Experiment, limit: float, counted: Counted = _ignore) -> Evolution:
     """For process 0 of several: it searches, all of them evaluate; limit: memory of each device [bytes]."""
     made = _compile(experiment, limit, counted)
-    compiled = _Compiled(*made.programs, at_once=made.at_once)
 
     def together(program: Callable[..., Any], *asked: Any) -> Any:
         shared = broadcast(asked)
         with detect_peer_loss():
             return jax.tree.map(lambda result: result.addressable_data(0), program(*shared))
 
-    return _evolution(experiment, compiled, together)
+    return _evolution(experiment, made, together)
 
 
 def compile_led_evaluation(experiment: Experiment, limit: float) -> Callable[[bool], None]:
@@ -197,14 +197,6 @@ def compile_led_evaluation(experiment: Experiment, limit: float) -> Callable[[bo
             jax.block_until_ready((looks[1] if last else _looked(*looks))(*shared))
 
     return take_part
-
-
-class _Compiled:
-    """Programs of an experiment; first, second: to evaluate, and to look again at leaders if that is asked for."""
-
-    def __init__(self, start: Any, ask: Any, tell: Any, first: Any, second: Any = None, *, at_once: int) -> None:
-        self.start, self.ask, self.tell, self.second, self.at_once = start, ask, tell, second, at_once
-        self.evaluate = _looked(first, second)
 
 
 def _looked(first: Any, second: Any = None) -> Callable[..., tuple[Evaluation, ...]]:
@@ -229,14 +221,16 @@ def _second_shapes(experiment: Experiment) -> Trials | None:
     return jax.eval_shape(partial(second_trials, experiment, seeds, size), *(when_shapes(experiment) or (None,)))
 
 
-def _evolution(experiment: Experiment, compiled: _Compiled, call: Callable[..., Any]) -> Evolution:
+def _evolution(experiment: Experiment, made: Programs, call: Callable[..., Any]) -> Evolution:
     """call: runs a program with its arguments on all devices."""
+    begun, asked_of, told, *looks = made.programs
+    trials_of, *looks = looks if len(looks) > 1 else (lambda *_: None, *looks)
+    look = _looked(*looks)
     drawn_anew = depends_on_generation(experiment)
-    again = jax.jit(partial(second_trials, experiment, len(experiment.seeds), experiment.optimizer.population_size))
-    never_anew = None if drawn_anew else jax.device_get(again(None))
+    never_anew = None if drawn_anew else jax.device_get(trials_of(None))
 
     def evaluation(genes: tuple[Genes, ...], *births: Any) -> tuple[Evaluation, ...]:
-        return call(compiled.evaluate, genes, again(*births) if drawn_anew else never_anew, *births)
+        return call(look, genes, trials_of(*births) if drawn_anew else never_anew, *births)
 
     def confirm(best: Genes, announce: Callable[[], object] = lambda: None) -> list[Array]:
         size = experiment.optimizer.population_size
@@ -251,24 +245,24 @@ def _evolution(experiment: Experiment, compiled: _Compiled, call: Callable[..., 
         found = []
         for trials in fresh_trials(experiment, len(experiment.seeds), size):
             announce()
-            found.append(call(compiled.second, genes, evaluations, trials)[1])
+            found.append(call(looks[1], genes, evaluations, trials)[1])
         return found
 
     def when(seed: int, asked: Population) -> Array | None:
         return jnp.stack([jnp.uint32(seed), asked.birth.max().astype(jnp.uint32)]) if drawn_anew else None
 
     def begin() -> SearchStates:
-        return tuple(compiled.start(jax.random.key(seed)) for seed in experiment.seeds)
+        return tuple(begun(np.uint32(seed)) for seed in experiment.seeds)
 
     def step(searches: SearchStates) -> tuple[SearchStates, tuple[GenerationStats, ...]]:
-        everyone = tuple(map(compiled.ask, searches))
+        everyone = tuple(map(asked_of, searches))
         births = [when(seed, asked) for seed, asked in zip(experiment.seeds, everyone, strict=True)]
         evaluations = evaluation(tuple(asked.genes for asked in everyone), *((tuple(births),) if drawn_anew else ()))
-        following = list(map(compiled.tell, searches, everyone, evaluations))
+        following = list(map(told, searches, everyone, evaluations))
         return tuple(search for search, _ in following), tuple(stats for _, stats in following)
 
     last = None if experiment.evaluation.confirm is None else confirm
-    return Evolution(begin, step, compiled.at_once, evaluation, last)
+    return Evolution(begin, step, made.at_once, evaluation, last, made.were_kept)
 
 
 def copies_of_best(best: Mapping[str, Any], seeds: int, size: int) -> tuple[Genes, ...]:
@@ -281,7 +275,7 @@ def copies_of_best(best: Mapping[str, Any], seeds: int, size: int) -> tuple[Gene
 
 
 def _compile(experiment: Experiment, limit: float, counted: Counted) -> Programs:
-    """To start, ask, tell and look, and how many robots are simulated at once; limit: memory of each device [bytes]."""
+    """To start, ask, tell, draw trials of the second look if there is one, and look; limit: see Programs, [bytes]."""
     with ThreadPoolExecutor() as threads, without_collection():
         compiling: list[Future[Any]] = []
 
@@ -289,9 +283,8 @@ def _compile(experiment: Experiment, limit: float, counted: Counted) -> Programs
             """Begin to compile what runs for a moment in a generation."""
             # Of its time to compile a quarter is worth more than its speed.
             options = {"xla_backend_optimization_level": 1} if jax.default_backend() == "cpu" else {}
-            compiling.extend(
-                threads.submit(program.compile, compiler_options=options) for program in _lowered_search(experiment)
-            )
+            lowered = [*_lowered_search(experiment), *_lowered_trials(experiment)]
+            compiling.extend(threads.submit(compiled, program, compiler_options=options) for program in lowered)
 
         looks = _compile_evaluation(experiment, limit, counted, meanwhile=search)
         return looks._replace(programs=[*(one.result() for one in compiling), *looks.programs])
@@ -301,11 +294,23 @@ def _lowered_search(experiment: Experiment) -> list[Any]:
     """The programs to start, ask and tell, not yet compiled."""
     search = search_shapes(experiment)
     asked = jax.eval_shape(partial(ask, experiment), search)
+
+    def begin(seed: Array) -> Any:
+        return start(experiment, jax.random.key(seed))
+
     return [
-        jax.jit(partial(start, experiment)).lower(_key_shape()),
+        jax.jit(begin).lower(jax.ShapeDtypeStruct((), jnp.uint32)),
         jax.jit(partial(ask, experiment)).lower(search),
         jax.jit(partial(tell, experiment)).lower(search, asked, evaluation_shapes(experiment, asked)),
     ]
+
+
+def _lowered_trials(experiment: Experiment) -> list[Any]:
+    """The program that draws trials of the second look, if there is one."""
+    if experiment.evaluation.refine is None:
+        return []
+    program = partial(second_trials, experiment, len(experiment.seeds), experiment.optimizer.population_size)
+    return [jax.jit(program).lower(*(when_shapes(experiment) or (None,)))]
 
 
 def program_digest(experiment: Experiment) -> str:
@@ -349,16 +354,16 @@ def _compile_evaluation(
             asked[confirm_leaders] = genes, found.out_info, _second_shapes(experiment)
         else:
             counted(total())
-        return threads.submit(found.lower().compile)
+        return threads.submit(compiled, found.lower())
 
     def total() -> Operations:
         return sum(operations, Operations())
 
     def finished(look: Callable[..., Any], begun: Any) -> tuple[Any, int]:
-        def compiled(at_once: int) -> Any:
-            return begun.result() if at_once == most else traced(look, at_once).lower().compile()
+        def program_for(at_once: int) -> Any:
+            return begun.result() if at_once == most else compiled(traced(look, at_once).lower())
 
-        return within_memory(compiled, most, limit)
+        return within_memory(program_for, most, limit)
 
     with ThreadPoolExecutor() as threads:
         begun: dict[Callable[..., Any], Any] = {evaluate_once: begin(evaluate_once)}

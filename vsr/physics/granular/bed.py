@@ -117,9 +117,8 @@ def sand_bed(sand: Sand, dimension: int, gravity: float, voxel_side: float, dtyp
     settled = _settled(json.dumps(sand.to_plain()), dimension, gravity, jnp.dtype(dtype).name)
     with jax.ensure_compile_time_eval():  # beds are numbers, also for those who are being compiled
         loose = _loose(sand, dimension, dtype)
-        lying = replace(loose.start, **{name: jnp.asarray(value) for name, value in settled.items()})
         pair = pair_numbers(loose, settled["id"], settled["neighbor"])
-        lying = replace(lying, pair=jax.tree.map(jnp.asarray, pair))
+        lying = replace(loose.start, **jax.device_put({**settled, "pair": pair}))
         radius = np.broadcast_to(np.asarray(loose.radius), (loose.count,))[settled["id"]]
         return replace(
             loose,

@@ -210,6 +210,4 @@ def grains_of(
         samples=samples,
         iterations=iterations,
     )
-    return jax.tree.map(
-        jnp.asarray, replace(grains, start=replace(start, pair=pair_numbers(grains, own, start.neighbor)))
-    )
+    return jax.device_put(replace(grains, start=replace(start, pair=pair_numbers(grains, own, start.neighbor))))
