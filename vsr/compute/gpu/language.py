@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -74,6 +74,11 @@ class Table:
         return len(self.shape)
 
     @property
+    def flat(self) -> Table:
+        """The same memory with one axis."""
+        return replace(self, shape=(size_of(self),))
+
+    @property
     def at(self) -> _At:
         return _At(self)
 
@@ -86,10 +91,11 @@ class Table:
 
 load_p = Primitive("kernel_load")
 store_p = Primitive("kernel_store")
+add_p = Primitive("kernel_add")
 program_p = Primitive("kernel_program")
 anyone_p = Primitive("kernel_anyone")
 rank_p = Primitive("kernel_rank")
-store_p.multiple_results = rank_p.multiple_results = True
+store_p.multiple_results = add_p.multiple_results = rank_p.multiple_results = True
 
 
 def load(place: Place, mask: Any = None, other: Any = 0) -> Array:
@@ -103,6 +109,17 @@ def store(place: Place, value: Any, mask: Any = None) -> None:
     """Write entries of a table, where the mask holds. Of lanes that write the same entry any may win."""
     table, masked = place.table, () if mask is None else (mask,)
     store_p.bind(*_indices(place), jnp.asarray(value, table.dtype), *masked, table=table)
+
+
+def add(place: Place, value: Any, mask: Any) -> None:
+    """Add whole numbers to entries of a scratch table, where the mask holds: in any order, so that the sum is the same.
+
+    An array of lanes must have an entry for each of them: one that is shorter repeats its last entry, which then counts
+    several times.
+    """
+    table = place.table
+    assert np.issubdtype(table.dtype, np.integer), f"sums of {table.dtype} depend on the order"
+    add_p.bind(*_indices(place), jnp.asarray(value, table.dtype), mask, table=table)
 
 
 def program_id() -> Array:
@@ -144,6 +161,7 @@ def _(*operands: Any, table: Table) -> ShapedArray:
 
 
 @store_p.def_effectful_abstract_eval
+@add_p.def_effectful_abstract_eval
 def _(*_: Any, table: Table) -> tuple[list[Any], set[Any]]:
     return [], {_MEMORY}
 

@@ -9,6 +9,8 @@ its own. `scan` reads the operations of a turn, of one world, and sorts them:
   in their order in memory. Entries go to other lanes through scratch memory.
 
 The last kernel writes what goes to the next turn, and what a turn gives, where it belongs, so that nothing is copied.
+
+A kernel that is written by hand may call a function of arrays in the same way (`Inside`).
 """
 
 from __future__ import annotations
@@ -25,8 +27,9 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 from vsr.compute.gpu.cuda import ENTRYWISE, TYPES
 from vsr.compute.gpu.interpreter import called
-from vsr.compute.gpu.language import WARP, Table, kernel_call, load, store
+from vsr.compute.gpu.language import WARP, Table, add, kernel_call, load, store
 from vsr.compute.loops import ready
+from vsr.compute.xla import tracing_a_kernel
 
 Carry = TypeVar("Carry")
 MOST_ENTRIES = 2048
@@ -184,6 +187,10 @@ class _Program:
                     not filled
                     or (params["fill_value"] is None and self.aval(operation.outputs[0]).dtype == jnp.float32)
                 )
+            case "scatter-add":
+                numbers, whole_numbers = params["dimension_numbers"], self.aval(inputs[0]).dtype == jnp.int32
+                dropped = params["mode"] == jax.lax.GatherScatterMode.FILL_OR_DROP
+                return whole_numbers and dropped and not numbers.operand_batching_dims
         return operation.name in ENTRYWISE or operation.name in _MOVES or operation.name in REDUCTIONS
 
 
@@ -397,7 +404,7 @@ class _Kernel:
             aliases[len(inputs)] = len(results) + place
             inputs.append(memory)
             shapes.append(jax.ShapeDtypeStruct(memory.shape, memory.dtype))
-        plan = self.exchanged({number for number in read if number not in own})
+        plan = _exchanged(program, self.operations, {number for number in read if number not in own})
         values = [*atoms, *made]
         largest = max((program.size(atom) for atom in values if not isinstance(atom, Literal)), default=1)
         count = max(WARP, -(-largest // (SHARE * WARP)) * WARP)
@@ -413,7 +420,8 @@ class _Kernel:
             values = [lanes.value(atom) for atom, _ in (*results, *rows)]
             lanes.wait()
             for place, ((atom, _), value) in enumerate(zip((*results, *rows), values, strict=True)):
-                lanes.write(after[place], value, program.size(atom), None if place < len(results) else turn)
+                size = program.size(atom)
+                lanes.write(after[place], value, size, 0 if place < len(results) else turn * size)
 
         scratch = [
             jax.ShapeDtypeStruct((max(count, size),), dtype)
@@ -433,26 +441,6 @@ class _Kernel:
         shaped = [value.reshape(program.aval(atom).shape) for (atom, _), value in zip(results, found, strict=False)]
         return shaped + found[len(results) :]
 
-    def exchanged(self, anywhere: set[int]) -> _Plan:
-        """Where values go in scratch memory of which lanes read any entries; anywhere: those that need not go there."""
-        program, uses = self.program, {}
-        for turn, operation in enumerate(self.operations):
-            for atom in _moved(program, operation):
-                if not isinstance(atom, Literal) and program.size(atom) > 1 and program.memory[atom] not in anywhere:
-                    first, _ = uses.get(program.memory[atom], (turn, turn))
-                    uses[program.memory[atom]] = first, turn
-        places, taken, sizes = {}, ([], []), [0, 0]
-        for number, (first, last) in uses.items():
-            kind = int(program.avals[number].dtype != jnp.float32)
-            size, place = program.size(number), 0
-            for start, end, until in sorted(taken[kind]):
-                if until >= first and start < place + size:
-                    place = max(place, end)
-            taken[kind].append((place, place + size, last))
-            sizes[kind] = max(sizes[kind], place + size)
-            places[number] = place
-        return _Plan(places, sizes)
-
 
 class _Plan(NamedTuple):
     places: dict[int, int]
@@ -461,10 +449,111 @@ class _Plan(NamedTuple):
     """entries of floats, and of whole numbers"""
 
 
+def _exchanged(program: _Program, operations: Sequence[_Operation], anywhere: set[int]) -> _Plan:
+    """Where values go in scratch memory of which lanes read any entries; anywhere: those that need not go there."""
+    uses: dict[int, tuple[int, int]] = {}
+    for turn, operation in enumerate(operations):
+        for atom in _moved(program, operation):
+            if not isinstance(atom, Literal) and program.size(atom) > 1 and program.memory[atom] not in anywhere:
+                first, _ = uses.get(program.memory[atom], (turn, turn))
+                uses[program.memory[atom]] = first, turn
+        if operation.name == "scatter-add":
+            uses[operation.outputs[0]] = turn, turn
+    places, taken, sizes = {}, ([], []), [0, 0]
+    for number, (first, last) in uses.items():
+        kind = int(program.avals[number].dtype != jnp.float32)
+        size, place = program.size(number), 0
+        for start, end, until in sorted(taken[kind]):
+            if until >= first and start < place + size:
+                place = max(place, end)
+        taken[kind].append((place, place + size, last))
+        sizes[kind] = max(sizes[kind], place + size)
+        places[number] = place
+    return _Plan(places, sizes)
+
+
+class Entries(NamedTuple):
+    """Where a table has the entries of an array, one after the other."""
+
+    table: Table
+    """with one axis"""
+    first: int
+
+
+class Inside:
+    """A function of arrays of one world that a kernel calls: entries are in its lanes, as in the kernels of `scan`.
+
+    What the function reads besides its arguments becomes inputs of the kernel: `numbers` and `arrays`.
+    """
+
+    def __init__(self, function: Callable[..., Any], *arguments: Any) -> None:
+        """arguments: arrays, or their shapes and types; later they are in tables."""
+        with tracing_a_kernel():
+            closed, result = jax.make_jaxpr(function, return_shape=True)(*arguments)
+        leaves, self.structure = jax.tree.flatten(result)
+        self.program = program = _Program(closed)
+        wanted = {program.memory[atom] for atom in program.outputs if not isinstance(atom, Literal)}
+        self.operations: list[_Operation] = []
+        for operation in reversed(program.operations):
+            if not wanted.isdisjoint(operation.outputs):
+                self.operations.insert(0, operation)
+                wanted |= {program.memory[atom] for atom in operation.inputs if not isinstance(atom, Literal)}
+        self.is_small = all(map(program.is_small, self.operations))
+        """whether a kernel can do it"""
+        self.known = {
+            place: jnp.reshape(program.constants[program.memory[atom]], leaf.shape)
+            for place, (atom, leaf) in enumerate(zip(program.outputs, leaves, strict=True))
+            if not isinstance(atom, Literal) and program.memory[atom] in program.constants
+        }
+        """results that the function only hands on, by their place among all"""
+        self.results = [leaf for place, leaf in enumerate(leaves) if place not in self.known]
+        """shapes and types of the others, in their order"""
+        read = {number: value for number, value in program.constants.items() if number in wanted}
+        alone = {number for number, value in read.items() if value.size == 1 and value.dtype == jnp.float32}
+        self.numbers = {number: read[number].reshape(()) for number in read if number in alone}
+        self.arrays = {number: read[number].reshape(-1) for number in read if number not in alone}
+        program.constants = dict.fromkeys(program.constants)  # a kernel is written when their tracers are no more
+        self.plan = _exchanged(program, self.operations, {*program.inputs, *read})
+
+    def __call__(
+        self,
+        lanes: int,
+        numbers: Table,
+        first_number: int,
+        arrays: Sequence[Table],
+        arguments: Sequence[Entries],
+        results: Sequence[Entries],
+        scratch: tuple[Table, Table],
+    ) -> None:
+        """Write the results; numbers: a table that has those of the function from a place on; scratch: for floats and
+        for whole numbers, at least `plan.sizes`."""
+        program = self.program
+        where = {number: Entries(numbers, first_number + place) for place, number in enumerate(self.numbers)}
+        where |= {number: Entries(table, 0) for number, table in zip(self.arrays, arrays, strict=True)}
+        where |= dict(zip(program.inputs, arguments, strict=True))
+        first = {number: jnp.int32(entries.first) for number, entries in where.items() if entries.first}
+        tables = {number: entries.table for number, entries in where.items()}
+        run = _Lanes(program, lanes, tables, set(), first, scratch, self.plan.places)
+        run.run(self.operations)
+        atoms = [atom for place, atom in enumerate(program.outputs) if place not in self.known]
+        for atom, value, entries in zip(atoms, [run.value(atom) for atom in atoms], results, strict=True):
+            run.write(entries.table, value, program.size(atom), entries.first)
+
+    def filled(self, found: Sequence[Any]) -> Any:
+        """All results; found: those that the kernel has written."""
+        rest = iter(found)
+        whole = self.structure.num_leaves
+        return self.structure.unflatten(
+            [self.known[place] if place in self.known else next(rest) for place in range(whole)]
+        )
+
+
 def _moved(program: _Program, operation: _Operation) -> Sequence[Any]:
     """Operands of which a lane reads entries of others."""
     if operation.name in REDUCTIONS:
         return () if program.size(operation.outputs[0]) == 1 else operation.inputs
+    if operation.name == "scatter-add":
+        return operation.inputs[1:2]
     if operation.name in _MOVES:
         return operation.inputs
     whole = program.size(operation.outputs[0])
@@ -552,8 +641,7 @@ class _Lanes:
             store(table.at[self.entries(self.count)], 0)
             load(table.at[self.entries(self.count)])
 
-    def write(self, table: Table, value: Array, size: int, turn: Array | None) -> None:
-        first = 0 if turn is None else turn * size
+    def write(self, table: Table, value: Array, size: int, first: Array | int) -> None:
         entry = self.entries(size) if size > 1 else jnp.int32(0)
         store(table.at[entry + first], jnp.broadcast_to(value, entry.shape))
 
@@ -766,6 +854,30 @@ class _Lanes:
                 found = jnp.where(one, found, jnp.nan)
         return [found]
 
+    def scatter_add(self, operation: _Operation) -> list[Array]:
+        """Of whole numbers, which come to the same in any order."""
+        (atom, indices, updates), (output,) = operation.inputs, operation.outputs
+        numbers, whole = operation.params["dimension_numbers"], self.shape_of(operation)
+        starts, given = self.program.aval(indices).shape, self.program.aval(updates).shape
+        entry, size = self.entries(math.prod(given)), math.prod(given)
+        place = self.coordinates(entry, given)
+        outer = [one for axis, one in enumerate(place) if axis not in numbers.update_window_dims]
+        kept = [axis for axis in range(len(whole)) if axis not in numbers.inserted_window_dims]
+        own, most = [jnp.zeros_like(entry)] * len(whole), [length - 1 for length in whole]
+        for axis, window in zip(kept, numbers.update_window_dims, strict=True):
+            own[axis], most[axis] = jnp.asarray(place[window], jnp.int32), whole[axis] - given[window]
+        there = jnp.arange(entry.shape[0], dtype=jnp.int32) < size
+        for number, axis in enumerate(numbers.scatter_dims_to_operand_dims):
+            start = self.at(indices, _flat([*outer, number], starts)).astype(jnp.int32)
+            there &= (start >= 0) & (start <= most[axis])
+            own[axis] = own[axis] + start
+        table, first = self.scratch[1], self.places[output]
+        before, every = self.value(atom), self.entries(math.prod(whole))
+        store(table.at[every + first], jnp.broadcast_to(before, every.shape))
+        add(table.at[_flat(own, whole) + first], jnp.broadcast_to(self.value(updates), entry.shape), there)
+        self.written.add(output)
+        return [load(table.at[every + first])]
+
 
 _MOVES: dict[str, Callable[[_Lanes, _Operation], list[Array]]] = {
     "iota": _Lanes.iota,
@@ -780,8 +892,9 @@ _MOVES: dict[str, Callable[[_Lanes, _Operation], list[Array]]] = {
     "split": _Lanes.split,
     "dynamic_slice": _Lanes.dynamic_slice,
     "gather": _Lanes.gather,
+    "scatter-add": _Lanes.scatter_add,
 }
-"""Operations that read entries of other lanes."""
+"""Operations that read entries of other lanes, or add to them."""
 
 
 def _strides(shape: tuple[int, ...]) -> list[int]:
