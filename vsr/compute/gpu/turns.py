@@ -490,7 +490,7 @@ class Inside:
         """arguments: arrays, or their shapes and types; later they are in tables."""
         with tracing_a_kernel():
             closed, result = jax.make_jaxpr(function, return_shape=True)(*arguments)
-        leaves, self.structure = jax.tree.flatten(result)
+        self.shapes, self.structure = jax.tree.flatten(result)
         self.program = program = _Program(closed)
         wanted = {program.memory[atom] for atom in program.outputs if not isinstance(atom, Literal)}
         self.operations: list[_Operation] = []
@@ -502,18 +502,19 @@ class Inside:
         """whether a kernel can do it"""
         self.known = {
             place: jnp.reshape(program.constants[program.memory[atom]], leaf.shape)
-            for place, (atom, leaf) in enumerate(zip(program.outputs, leaves, strict=True))
+            for place, (atom, leaf) in enumerate(zip(program.outputs, self.shapes, strict=True))
             if not isinstance(atom, Literal) and program.memory[atom] in program.constants
         }
-        """results that the function only hands on, by their place among all"""
-        self.results = [leaf for place, leaf in enumerate(leaves) if place not in self.known]
-        """shapes and types of the others, in their order"""
+        """results that the function only hands on, by their place"""
         read = {number: value for number, value in program.constants.items() if number in wanted}
         alone = {number for number, value in read.items() if value.size == 1 and value.dtype == jnp.float32}
         self.numbers = {number: read[number].reshape(()) for number in read if number in alone}
         self.arrays = {number: read[number].reshape(-1) for number in read if number not in alone}
         program.constants = dict.fromkeys(program.constants)  # a kernel is written when their tracers are no more
         self.plan = _exchanged(program, self.operations, {*program.inputs, *read})
+        values = [value for operation in self.operations for value in operation.outputs]
+        self.largest = max((program.size(value) for value in values), default=1)
+        """entries of its largest array"""
 
     def __call__(
         self,
@@ -522,11 +523,11 @@ class Inside:
         first_number: int,
         arrays: Sequence[Table],
         arguments: Sequence[Entries],
-        results: Sequence[Entries],
+        results: Sequence[Entries | None],
         scratch: tuple[Table, Table],
     ) -> None:
-        """Write the results; numbers: a table that has those of the function from a place on; scratch: for floats and
-        for whole numbers, at least `plan.sizes`."""
+        """Write the results that have a place; numbers: a table that has those of the function from a place on;
+        scratch: for floats and for whole numbers, at least `plan.sizes`."""
         program = self.program
         where = {number: Entries(numbers, first_number + place) for place, number in enumerate(self.numbers)}
         where |= {number: Entries(table, 0) for number, table in zip(self.arrays, arrays, strict=True)}
@@ -535,17 +536,9 @@ class Inside:
         tables = {number: entries.table for number, entries in where.items()}
         run = _Lanes(program, lanes, tables, set(), first, scratch, self.plan.places)
         run.run(self.operations)
-        atoms = [atom for place, atom in enumerate(program.outputs) if place not in self.known]
-        for atom, value, entries in zip(atoms, [run.value(atom) for atom in atoms], results, strict=True):
+        wanted = [(atom, entries) for atom, entries in zip(program.outputs, results, strict=True) if entries]
+        for value, (atom, entries) in zip([run.value(atom) for atom, _ in wanted], wanted, strict=True):
             run.write(entries.table, value, program.size(atom), entries.first)
-
-    def filled(self, found: Sequence[Any]) -> Any:
-        """All results; found: those that the kernel has written."""
-        rest = iter(found)
-        whole = self.structure.num_leaves
-        return self.structure.unflatten(
-            [self.known[place] if place in self.known else next(rest) for place in range(whole)]
-        )
 
 
 def _moved(program: _Program, operation: _Operation) -> Sequence[Any]:
