@@ -15,6 +15,7 @@ A kernel that is written by hand may call a function of arrays in the same way (
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -404,35 +405,32 @@ class _Kernel:
             aliases[len(inputs)] = len(results) + place
             inputs.append(memory)
             shapes.append(jax.ShapeDtypeStruct(memory.shape, memory.dtype))
-        plan = _exchanged(program, self.operations, {number for number in read if number not in own})
+        plan = _exchanged(program, [self.operations], {number for number in read if number not in own})
         values = [*atoms, *made]
         largest = max((program.size(atom) for atom in values if not isinstance(atom, Literal)), default=1)
         count = max(WARP, -(-largest // (SHARE * WARP)) * WARP)
+
+        exchange, both = jax.tree.flatten(room([plan], count))
 
         def run(*tables: Table) -> None:
             turn = load(tables[0].at[0])
             first = {number: turn * program.size(number) for number in drawn}
             sources = {number: tables[place] for number, place in places.items()}
-            *_, numbers, whole = tables
-            lanes = _Lanes(program, count, sources, own, first, (numbers, whole), plan.places)
-            lanes.run(self.operations)
-            after = tables[len(inputs) : -2]
+            after, scratch = tables[len(inputs) : -len(exchange)], jax.tree.unflatten(both, tables[-len(exchange) :])
+            lanes = _Lanes(program, count, sources, own, first, scratch, plan.tables)
+            lanes.run(plan.levels)
             values = [lanes.value(atom) for atom, _ in (*results, *rows)]
             lanes.wait()
             for place, ((atom, _), value) in enumerate(zip((*results, *rows), values, strict=True)):
                 size = program.size(atom)
                 lanes.write(after[place], value, size, 0 if place < len(results) else turn * size)
 
-        scratch = [
-            jax.ShapeDtypeStruct((max(count, size),), dtype)
-            for size, dtype in zip(plan.sizes, (jnp.float32, jnp.int32), strict=True)
-        ]
         found = kernel_call(
             run,
             programs=1,
             lanes=count,
             results=shapes,
-            scratch=scratch,
+            scratch=exchange,
             aliases=aliases,
             resident=max(1, RESIDENT * WARP // count),
             name="turn",
@@ -442,34 +440,97 @@ class _Kernel:
         return shaped + found[len(results) :]
 
 
-class _Plan(NamedTuple):
-    places: dict[int, int]
-    """first entries of values in scratch memory"""
-    sizes: list[int]
-    """entries of floats, and of whole numbers"""
+class _Level(NamedTuple):
+    shared: list[int]
+    """values that are written to scratch memory before the operations"""
+    operations: list[_Operation]
 
 
-def _exchanged(program: _Program, operations: Sequence[_Operation], anywhere: set[int]) -> _Plan:
-    """Where values go in scratch memory of which lanes read any entries; anywhere: those that need not go there."""
+class Plan(NamedTuple):
+    """Which scratch tables values go to of which lanes read the entries of others."""
+
+    tables: dict[int, tuple[int, int]]
+    """of values: 0 for a table of floats or 1 for one of whole numbers, and its number among these"""
+    sizes: tuple[list[int], list[int]]
+    """of these tables, the largest first"""
+    levels: list[_Level]
+
+
+def _levels(program: _Program, operations: Sequence[_Operation], anywhere: set[int]) -> list[list[_Operation]]:
+    """The operations in levels: in each lanes read of others what levels before have made, and wait for it once."""
+    known: dict[int, int] = {}
+    levels: list[list[_Operation]] = [[]]
+    added = {operation.outputs[0] for operation in operations if operation.name == "scatter-add"}
+    for operation in operations:
+        moved, level = set(_exchanges(program, operation, anywhere)) - added, 0
+        for atom in operation.inputs:
+            if not isinstance(atom, Literal):
+                number = program.memory[atom]
+                level = max(level, known.get(number, 0) + (number in moved))
+        if operation.name == "scatter-add":  # what is added to is written before
+            level = max(level, 1, *(1 + known.get(program.memory[atom], 0) for atom in _numbers(operation.inputs[:1])))
+        for output in operation.outputs:
+            known[output] = level + (operation.name == "scatter-add")
+        levels += [[] for _ in range(len(levels), level + 1)]
+        levels[level].append(operation)
+    return levels
+
+
+def _numbers(atoms: Sequence[Any]) -> list[int]:
+    return [atom for atom in atoms if not isinstance(atom, Literal)]
+
+
+def _exchanges(program: _Program, operation: _Operation, anywhere: set[int]) -> list[int]:
+    """Values that go to other lanes through scratch memory."""
+    moved = [program.memory[atom] for atom in _numbers(_moved(program, operation)) if program.size(atom) > 1]
+    return [number for number in moved if number not in anywhere]
+
+
+def _exchanged(program: _Program, levels: Sequence[Sequence[_Operation]], anywhere: set[int]) -> Plan:
+    """anywhere: values of which lanes read any entries where they are."""
     uses: dict[int, tuple[int, int]] = {}
-    for turn, operation in enumerate(operations):
-        for atom in _moved(program, operation):
-            if not isinstance(atom, Literal) and program.size(atom) > 1 and program.memory[atom] not in anywhere:
-                first, _ = uses.get(program.memory[atom], (turn, turn))
-                uses[program.memory[atom]] = first, turn
-        if operation.name == "scatter-add":
-            uses[operation.outputs[0]] = turn, turn
-    places, taken, sizes = {}, ([], []), [0, 0]
-    for number, (first, last) in uses.items():
-        kind = int(program.avals[number].dtype != jnp.float32)
-        size, place = program.size(number), 0
-        for start, end, until in sorted(taken[kind]):
-            if until >= first and start < place + size:
-                place = max(place, end)
-        taken[kind].append((place, place + size, last))
-        sizes[kind] = max(sizes[kind], place + size)
-        places[number] = place
-    return _Plan(places, sizes)
+    turn, planned = 0, []
+    for operations in levels:
+        begin, shared = turn, []
+        for operation in operations:
+            turn += len(levels) == 1
+            for number in _exchanges(program, operation, anywhere):
+                if number not in uses:
+                    shared.append(number)
+                uses[number] = uses.get(number, (turn, turn))[0], turn
+            if operation.name == "scatter-add":
+                uses[operation.outputs[0]] = turn, turn
+        turn = begin + 1 if len(levels) > 1 else turn
+        planned.append(_Level(shared if len(levels) > 1 else [], list(operations)))
+    places: dict[int, tuple[int, int]] = {}
+    found: tuple[list[tuple[int, int]], list[tuple[int, int]]] = [], []
+    for number, (first, last) in sorted(uses.items(), key=lambda use: (use[1][0], -program.size(use[0]))):
+        kind, size = int(program.avals[number].dtype != jnp.float32), program.size(number)
+        tables = found[kind]
+        free = [place for place, (_, until) in enumerate(tables) if until < first]
+        place = min(free, key=lambda place: abs(tables[place][0] - size), default=len(tables))
+        before = tables[place][0] if place < len(tables) else 0
+        tables[place : place + 1] = [(max(size, before), last)]
+        places[number] = kind, place
+    order = [sorted(range(len(tables)), key=lambda place, tables=tables: -tables[place][0]) for tables in found]
+    floats, whole = ([found[kind][place][0] for place in order[kind]] for kind in (0, 1))
+    ranked = {number: (kind, order[kind].index(place)) for number, (kind, place) in places.items()}
+    return Plan(ranked, (floats, whole), planned)
+
+
+Scratch = tuple[list[Any], list[Any]]
+"""Tables of floats, the first with an entry for every lane, and of whole numbers."""
+
+
+def room(plans: Sequence[Plan], lanes: int) -> Scratch:
+    """Shapes and types of scratch tables with room for each of these plans."""
+    floats, whole = (
+        [max(sizes) for sizes in itertools.zip_longest(*(plan.sizes[kind] for plan in plans), fillvalue=0)]
+        for kind in (0, 1)
+    )
+    floats = [max(lanes, *floats[:1], 0), *floats[1:]]
+    shape = lambda sizes, kind: [jax.ShapeDtypeStruct((size,), kind) for size in sizes]  # noqa: E731
+    return shape(floats, jnp.float32), shape(whole, jnp.int32)
 
 
 class Entries(NamedTuple):
@@ -511,7 +572,8 @@ class Inside:
         self.numbers = {number: read[number].reshape(()) for number in read if number in alone}
         self.arrays = {number: read[number].reshape(-1) for number in read if number not in alone}
         program.constants = dict.fromkeys(program.constants)  # a kernel is written when their tracers are no more
-        self.plan = _exchanged(program, self.operations, {*program.inputs, *read})
+        anywhere = {*program.inputs, *read}
+        self.plan = _exchanged(program, _levels(program, self.operations, anywhere), anywhere)
         values = [value for operation in self.operations for value in operation.outputs]
         self.largest = max((program.size(value) for value in values), default=1)
         """entries of its largest array"""
@@ -524,18 +586,18 @@ class Inside:
         arrays: Sequence[Table],
         arguments: Sequence[Entries],
         results: Sequence[Entries | None],
-        scratch: tuple[Table, Table],
+        scratch: Scratch,
     ) -> None:
         """Write the results that have a place; numbers: a table that has those of the function from a place on;
-        scratch: for floats and for whole numbers, at least `plan.sizes`."""
+        scratch: see `room`."""
         program = self.program
         where = {number: Entries(numbers, first_number + place) for place, number in enumerate(self.numbers)}
         where |= {number: Entries(table, 0) for number, table in zip(self.arrays, arrays, strict=True)}
         where |= dict(zip(program.inputs, arguments, strict=True))
         first = {number: jnp.int32(entries.first) for number, entries in where.items() if entries.first}
         tables = {number: entries.table for number, entries in where.items()}
-        run = _Lanes(program, lanes, tables, set(), first, scratch, self.plan.places)
-        run.run(self.operations)
+        run = _Lanes(program, lanes, tables, set(), first, scratch, self.plan.tables)
+        run.run(self.plan.levels)
         wanted = [(atom, entries) for atom, entries in zip(program.outputs, results, strict=True) if entries]
         for value, (atom, entries) in zip([run.value(atom) for atom, _ in wanted], wanted, strict=True):
             run.write(entries.table, value, program.size(atom), entries.first)
@@ -566,27 +628,42 @@ class _Lanes:
         sources: dict[int, Table],
         own: set[int],
         first: dict[int, Array],
-        scratch: tuple[Table, Table],
-        places: dict[int, int],
+        scratch: Scratch,
+        shared_in: dict[int, tuple[int, int]],
     ) -> None:
         """count: of lanes; own: values that are overwritten at the end; first: entries at which those of this turn
         begin."""
         self.program, self.count, self.sources, self.own, self.first = program, count, sources, own, first
-        self.scratch, self.places = scratch, places
+        self.scratch, self.shared_in = scratch, shared_in
         self.values: dict[int, Array] = {}
         self.written: set[int] = set()
         self.counted: dict[int, Array] = {}
 
-    def run(self, operations: list[_Operation]) -> None:
-        for operation in operations:
-            if operation.name in ENTRYWISE:
-                found = [self.entrywise(operation)]
-            elif operation.name in REDUCTIONS:
-                found = [self.reduced(operation)]
-            else:
-                found = _MOVES[operation.name](self, operation)
-            for output, value in zip(operation.outputs, found, strict=True):
-                self.values[output] = value.astype(self.program.avals[output].dtype)
+    def run(self, levels: Sequence[_Level]) -> None:
+        for level in levels:
+            for number in level.shared:
+                self.share(number)
+            sums = [operation for operation in level.operations if operation.name == "scatter-add"]
+            if len(levels) > 1:
+                for operation in sums:
+                    self.lay(operation)
+            for operation in level.operations:
+                self.do(operation)
+            for operation in sums:  # while they are there
+                self.value(operation.outputs[0])
+
+    def do(self, operation: _Operation) -> None:
+        if operation.name == "scatter-add":
+            self.scatter_add(operation)
+            return
+        if operation.name in ENTRYWISE:
+            found = [self.entrywise(operation)]
+        elif operation.name in REDUCTIONS:
+            found = [self.reduced(operation)]
+        else:
+            found = _MOVES[operation.name](self, operation)
+        for output, value in zip(operation.outputs, found, strict=True):
+            self.values[output] = value.astype(self.program.avals[output].dtype)
 
     def entries(self, size: int) -> Array:
         """Number of the entry in each lane, (lanes,)."""
@@ -603,7 +680,8 @@ class _Lanes:
         memory = self.program.memory[atom]
         if memory not in self.values:
             size = self.program.size(memory)
-            self.values[memory] = self.source(memory, self.entries(size) if size > 1 else jnp.int32(0))
+            entry = self.entries(size) if size > 1 else jnp.int32(0)
+            self.values[memory] = self.shared(memory, entry) if memory in self.written else self.source(memory, entry)
         return self.values[memory]
 
     def source(self, memory: int, entry: Array) -> Array:
@@ -616,23 +694,30 @@ class _Lanes:
         memory = self.program.memory[atom]
         if memory in self.sources and memory not in self.own:
             return self.source(memory, entry)
-        value = self.value(atom)
-        if not value.ndim:
-            return value
-        is_float = value.dtype == jnp.float32
-        table, place = self.scratch[0 if is_float else 1], self.places[memory]
         if memory not in self.written:
-            store(
-                table.at[self.entries(self.program.size(atom)) + place], value if is_float else value.astype(jnp.int32)
-            )
-            self.written.add(memory)
-        return load(table.at[entry + place]).astype(value.dtype)
+            self.share(memory)
+        return self.shared(memory, entry) if memory in self.written else self.value(memory)
+
+    def share(self, number: int) -> None:
+        """Write a value to scratch memory, unless all its entries are one number."""
+        value = self.value(number)
+        if value.ndim:
+            table = self.scratch_of(number)
+            store(table.at[self.entries(self.program.size(number))], value.astype(table.dtype))
+            self.written.add(number)
+
+    def shared(self, number: int, entry: Array) -> Array:
+        return load(self.scratch_of(number).at[entry]).astype(self.program.avals[number].dtype)
+
+    def scratch_of(self, number: int) -> Table:
+        kind, place = self.shared_in[number]
+        return self.scratch[kind][place]
 
     def wait(self) -> None:
         """Lanes wait for each other."""
-        for table in self.scratch:
-            store(table.at[self.entries(self.count)], 0)
-            load(table.at[self.entries(self.count)])
+        table, every = self.scratch[0][0], self.entries(self.count)
+        store(table.at[every], 0)
+        load(table.at[every])
 
     def write(self, table: Table, value: Array, size: int, first: Array | int) -> None:
         entry = self.entries(size) if size > 1 else jnp.int32(0)
@@ -847,9 +932,18 @@ class _Lanes:
                 found = jnp.where(one, found, jnp.nan)
         return [found]
 
-    def scatter_add(self, operation: _Operation) -> list[Array]:
+    def lay(self, operation: _Operation) -> None:
+        """Write what is added to."""
+        before, every = self.value(operation.inputs[0]), self.entries(self.program.size(operation.outputs[0]))
+        store(self.scratch_of(operation.outputs[0]).at[every], jnp.broadcast_to(before, every.shape))
+        self.written.add(operation.outputs[0])
+
+    def scatter_add(self, operation: _Operation) -> None:
         """Of whole numbers, which come to the same in any order."""
-        (atom, indices, updates), (output,) = operation.inputs, operation.outputs
+        (_, indices, updates), (output,) = operation.inputs, operation.outputs
+        at_once = output not in self.written
+        if at_once:
+            self.lay(operation)
         numbers, whole = operation.params["dimension_numbers"], self.shape_of(operation)
         starts, given = self.program.aval(indices).shape, self.program.aval(updates).shape
         entry, size = self.entries(math.prod(given)), math.prod(given)
@@ -864,12 +958,9 @@ class _Lanes:
             start = self.at(indices, _flat([*outer, number], starts)).astype(jnp.int32)
             there &= (start >= 0) & (start <= most[axis])
             own[axis] = own[axis] + start
-        table, first = self.scratch[1], self.places[output]
-        before, every = self.value(atom), self.entries(math.prod(whole))
-        store(table.at[every + first], jnp.broadcast_to(before, every.shape))
-        add(table.at[_flat(own, whole) + first], jnp.broadcast_to(self.value(updates), entry.shape), there)
-        self.written.add(output)
-        return [load(table.at[every + first])]
+        add(self.scratch_of(output).at[_flat(own, whole)], jnp.broadcast_to(self.value(updates), entry.shape), there)
+        if at_once:
+            self.value(output)
 
 
 _MOVES: dict[str, Callable[[_Lanes, _Operation], list[Array]]] = {
@@ -885,9 +976,8 @@ _MOVES: dict[str, Callable[[_Lanes, _Operation], list[Array]]] = {
     "split": _Lanes.split,
     "dynamic_slice": _Lanes.dynamic_slice,
     "gather": _Lanes.gather,
-    "scatter-add": _Lanes.scatter_add,
 }
-"""Operations that read entries of other lanes, or add to them."""
+"""Operations that read entries of other lanes."""
 
 
 def _strides(shape: tuple[int, ...]) -> list[int]:

@@ -25,7 +25,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from vsr.compute.gpu.language import WARP, Table, kernel_call, load, power_of_two, program_id, store
-from vsr.compute.gpu.turns import Entries, Inside
+from vsr.compute.gpu.turns import Entries, Inside, room
 from vsr.compute.vector import Vector, dot, join, minus, plus, split, times
 from vsr.environment.surfaces import combined_friction
 from vsr.physics.granular.bodies import moment
@@ -174,8 +174,8 @@ class _OnChip(NamedTuple):
     """velocity and spin of grains, (components, n)"""
     gained: Any
     """what robots give to these; None without robots"""
-    exchange: tuple[Any, Any]
-    """for functions of arrays: floats and whole numbers"""
+    exchange: Any
+    """for functions of arrays"""
 
 
 class _Robots(NamedTuple):
@@ -232,14 +232,13 @@ def _by_one_launch(encounter: Encounter, robots: _Robots, interpret: bool) -> So
     constants = [[*part.arrays.values()] for part in robots]
     changed = [leaf for place, leaf in enumerate(robots.end.shapes) if place not in robots.end.known]
     results, structure = jax.tree.flatten((kept, moving, _moved_like(known), changed))
-    sizes = [max(lanes, *(part.plan.sizes[kind] for part in robots)) for kind in (0, 1)]
     scratch, on_chip = jax.tree.flatten(
         _OnChip(
             standing=jax.tree.unflatten(robots.begin.structure, robots.begin.shapes)[0],
             impulses=pushes,
             moving=moving,
             gained=moving if with_robots else (None, None),
-            exchange=(jax.ShapeDtypeStruct(sizes[:1], jnp.float32), jax.ShapeDtypeStruct(sizes[1:], jnp.int32)),
+            exchange=room([part.plan for part in robots], lanes),
         )
     )
 
