@@ -571,7 +571,6 @@ class Inside:
         alone = {number for number, value in read.items() if value.size == 1 and value.dtype == jnp.float32}
         self.numbers = {number: read[number].reshape(()) for number in read if number in alone}
         self.arrays = {number: read[number].reshape(-1) for number in read if number not in alone}
-        program.constants = dict.fromkeys(program.constants)  # a kernel is written when their tracers are no more
         anywhere = {*program.inputs, *read}
         self.plan = _exchanged(program, _levels(program, self.operations, anywhere), anywhere)
         values = [value for operation in self.operations for value in operation.outputs]
@@ -581,17 +580,15 @@ class Inside:
     def __call__(
         self,
         lanes: int,
-        numbers: Table,
-        first_number: int,
+        numbers: Entries,
         arrays: Sequence[Table],
+        scratch: Scratch,
         arguments: Sequence[Entries],
         results: Sequence[Entries | None],
-        scratch: Scratch,
     ) -> None:
-        """Write the results that have a place; numbers: a table that has those of the function from a place on;
-        scratch: see `room`."""
+        """Write the results that have a place; numbers, arrays: those of the function; scratch: see `room`."""
         program = self.program
-        where = {number: Entries(numbers, first_number + place) for place, number in enumerate(self.numbers)}
+        where = {number: Entries(numbers.table, numbers.first + place) for place, number in enumerate(self.numbers)}
         where |= {number: Entries(table, 0) for number, table in zip(self.arrays, arrays, strict=True)}
         where |= dict(zip(program.inputs, arguments, strict=True))
         first = {number: jnp.int32(entries.first) for number, entries in where.items() if entries.first}

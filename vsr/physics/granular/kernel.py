@@ -250,8 +250,8 @@ def _by_one_launch(encounter: Encounter, robots: _Robots, interpret: bool) -> So
         here: _OnChip = jax.tree.unflatten(on_chip, [*each])
         _, known, speeds = put_together(together, given)
         begin, answer, end = (
-            partial(part, lanes, together, *rest, scratch=here.exchange)
-            for part, *rest in zip(robots, first, own, strict=False)
+            partial(part, lanes, Entries(together, number), mine, here.exchange)
+            for part, number, mine in zip(robots, first, own, strict=False)
         )
         standing = [Entries(table.flat, 0) for table in jax.tree.leaves(here.standing)]
         impulses, moving, gained = map(_rows, (here.impulses, here.moving, here.gained))
@@ -260,14 +260,15 @@ def _by_one_launch(encounter: Encounter, robots: _Robots, interpret: bool) -> So
         def iteration(_: Any, sums: _Sums) -> _Sums:
             if with_robots:
                 answer([*standing, *impulses, *moving], [*impulses, *gained])
-            sums, now = _answers(bare, plan, lanes, here.moving, known, _Outside(*here.gained, speeds), kept)
+            outside = _Outside(here.gained[0], here.gained[1], speeds)
+            sums, now = _answers(bare, plan, lanes, here.moving, known, outside, kept)
             _write(plan, lanes, here.moving, now)
             return sums
 
         sums = jax.lax.fori_loop(0, iterations, iteration, _nothing(plan, lanes))
-        now = tuple(None if table is None else _own(plan, lanes).vector(table) for table in here.moving)
-        _write(plan, lanes, after, now)
-        _move(plan, lanes, known, now[0], sums, moved)
+        velocity, spin = (() if table is None else _own(plan, lanes).vector(table) for table in here.moving)
+        _write(plan, lanes, after, (velocity, spin))
+        _move(plan, lanes, known, velocity, sums, moved)
         tables_after = iter(changed)
         written = [None if place in robots.end.known else Entries(next(tables_after).flat, 0) for place in every_result]
         end([*standing, *impulses], written)
@@ -281,6 +282,7 @@ def _by_one_launch(encounter: Encounter, robots: _Robots, interpret: bool) -> So
         scratch=scratch,
         aliases={1 + place: place for place in range(len(jax.tree.leaves(kept)))},
         interpret=interpret,
+        resident=2 if lanes <= 512 else 1,
         name="step_grains",
     )(jnp.stack(numbers), *arrays, *itertools.chain(*constants))
     (impulse, rolling, bodies), (velocity, spin), moved, changed = jax.tree.unflatten(structure, found)
