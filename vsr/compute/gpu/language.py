@@ -4,8 +4,8 @@ A kernel is a Python function of `Table`s. It runs once for each *program*, in a
 it has an entry in each lane along its last axis, and may have a few axes before; a number is the same in all lanes.
 Everything of JAX that works entry by entry may be used, with loops, conditions and reductions; memory is read by `load`
 and written by `store`, in the order in which the function says so. Scratch tables belong to a program, hold nothing at
-first, and are how lanes exchange what they found: they wait for each other where it is needed. Of all other memory a
-lane must not read what another lane writes; and programs do not see each other.
+first, and are how lanes exchange what they found: they wait for each other where it is needed, and may `add` to the
+same entries. Of all other memory a lane must not read what another lane writes; and programs do not see each other.
 
 On an NVIDIA GPU the function becomes CUDA C (vsr.compute.gpu.cuda), which NVRTC compiles in a fraction of a second.
 Elsewhere, or on demand, plain JAX interprets it (vsr.compute.gpu.interpreter).
