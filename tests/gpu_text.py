@@ -70,6 +70,7 @@ static int __syncthreads_or(int value) {
   return all;
 }
 static int __syncthreads_and(int value) { return !__syncthreads_or(!value); }
+static int atomicAdd(int* place, int value) { return __atomic_fetch_add(place, value, __ATOMIC_SEQ_CST); }
 static float __int_as_float(unsigned bits) { float value; std::memcpy(&value, &bits, 4); return value; }
 static float __fdividef(float a, float b) { return a / b; }
 static float rsqrtf(float x) { return 1 / std::sqrt(x); }

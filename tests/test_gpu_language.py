@@ -296,6 +296,10 @@ class TestTextOfTheSimulator:
         test_grains_kernel.same(plain, kernel, 1e-5)
 
     @pytest.mark.slow
+    def test_robots_among_grains(self, way):
+        assert test_grains_kernel.same_with_robots("squares", (0.0,), 4)[0] > 0.01
+
+    @pytest.mark.slow
     @pytest.mark.parametrize("lanes", [32, 64])
     def test_evogym(self, way, lanes, monkeypatch):
         monkeypatch.setattr(evogym, "lanes_for", lambda places, nodes: lanes)

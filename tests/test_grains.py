@@ -114,7 +114,7 @@ def test_without_kept_impulses_a_column_does_not_lie_still():
         )
         return step(grains, space, state, (), scenes.STEP)[0]
 
-    settled = bed.lie_down(grains, space, scenes.STEP, 2000)
+    settled = bed.lie_down(grains, bed.settling(grains, space, scenes.STEP), 2000)
     later = jax.jit(lambda state: jax.lax.fori_loop(0, 2000, cold, state))(settled)
     assert contacts.way(grains, settled, later) > 0.01
 
@@ -220,7 +220,7 @@ def test_turning_grains_roll_down_and_sliding_ones_stick():
 def test_a_free_body_rests_on_grains_and_a_driven_one_feels_them():
     size = (0.6, 1.0)
     grains = scenes.in_container(2, 60, size)
-    lying = bed.lie_down(grains, scenes.free_space(), scenes.STEP, 1500)
+    lying = bed.lie_down(grains, bed.settling(grains, scenes.free_space(), scenes.STEP), 1500)
     top = float(lying.position[-1].max())
     plate = free(Block(jnp.array([0.15, 0.03])), (0.3, top + 0.06), 4.0, 0.05)
     loaded = replace(grains, bodies=(*grains.bodies, plate))
@@ -320,7 +320,7 @@ def test_friction_is_back_when_a_bed_has_fallen():
     """Beds fall without friction; numbers of pairs are kept with the list and must not keep that."""
     for friction in (0.5, np.full(60, 0.5)):
         grains = scenes.in_container(2, 60, (8.8 * scenes.RADIUS, 4.0), friction=friction, wall_friction=0.5)
-        lying = bed.lie_down(grains, scenes.free_space(), scenes.STEP, 4)
+        lying = bed.lie_down(grains, bed.settling(grains, scenes.free_space(), scenes.STEP), 4)
         pairs, _ = neighbors(grains, lying, scenes.STEP)
         assert np.allclose(pairs.friction, 0.5)
 
@@ -342,7 +342,9 @@ def test_what_a_bed_costs_is_known_before_it_is_built(dimension):
     loose = bed._loose(sand, dimension, jnp.float32)
     environment = Environment(gravity=jnp.asarray(9.8), terrain=sand.build(jnp.dtype("float32")))
     cost, duration = bed.bed_cost(sand, dimension, 9.8), sand.longest_step(9.8)
-    needed = bed.lie_down.lower(loose, environment, duration, cost.steps).compile().memory_analysis()
+    start = replace(loose.start, pair=bed.pairs_of(loose, loose.start))
+    program = bed.steps_further.lower(loose, environment, start, np.int32(0), duration)
+    needed = program.compile().memory_analysis()
     taken = needed.temp_size_in_bytes + needed.argument_size_in_bytes + needed.output_size_in_bytes
     assert cost.grains == loose.count
     assert taken <= cost.bytes < 1.5 * taken
@@ -394,14 +396,14 @@ def test_beds_are_kept_by_their_description(tmp_path, monkeypatch):
     first = bed.sand_bed(sand, 2, 9.8, 3.0)
     assert len(list((tmp_path / "vsr" / "beds").iterdir())) == 1
     bed._settled.cache_clear()
-    monkeypatch.setattr(bed, "lie_down", None)  # it must not settle again
+    monkeypatch.setattr(bed, "settling", lambda *_: pytest.fail("settled again"))
     again = bed.sand_bed(sand, 2, 9.8, 3.0)
     assert jax.tree.all(jax.tree.map(lambda a, b: bool((a == b).all()), first.start, again.start))
     assert again.cover == first.cover > 1.0
     stored = next((tmp_path / "vsr" / "beds").iterdir())
     np.savez(stored, position=np.zeros((2, 3)))  # as if another version had made it
     bed._settled.cache_clear()
-    with pytest.raises(AttributeError, match="lower"):
+    with pytest.raises(pytest.fail.Exception, match="settled again"):
         bed.sand_bed(sand, 2, 9.8, 3.0)  # it would be settled anew
     other = bed._loose(sand.model_copy(update={"seed": 2}), 2, jnp.float32)
     assert not bool((other.start.position == bed._loose(sand, 2, jnp.float32).start.position).all())

@@ -7,13 +7,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from vsr.compute.gpu.language import kernel_p
 from vsr.environment import Environment
 from vsr.evidence.validate.sand import contacts, scenes, solids
-from vsr.physics.granular import Box, driven, free, grains_of
-from vsr.physics.granular.model import in_order, momentum
+from vsr.physics.engine import assemble_body, engine_of
+from vsr.physics.granular import Box, driven, free, grains_of, kernel
+from vsr.physics.granular.model import in_order
 from vsr.physics.granular.step import step
 from vsr.sdf import Ball, Block
 from vsr.terrain.surface import Terrain
+from vsr.world.coupling import advance_coupled
+from vsr.world.placement import move_rigidly
+from vsr.world.state import WorldModel, world_state
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 KERNEL = "interpreted" if jax.default_backend() == "cpu" else "fused"
@@ -56,10 +61,10 @@ def both(grains, environment, steps=40):
     return ends
 
 
-def same(plain, kernel, way):
+def same(plain, fused, way):
     for name in ("position", "velocity", "spin", "received"):
         if getattr(plain, name) is not None:
-            ours, theirs = (in_order(getattr(state, name), state) for state in (kernel, plain))
+            ours, theirs = (in_order(getattr(state, name), state) for state in (fused, plain))
             np.testing.assert_allclose(ours, theirs, atol=way * SCALE.get(name, 100.0), err_msg=name)
 
 
@@ -74,11 +79,14 @@ def same(plain, kernel, way):
         (2, {"alike": True, "rolling": 0.0}),
     ],
 )
-def test_the_kernel_does_what_plain_jax_does(dimension, kind):
-    (plain, pushes), (kernel, ours) = both(thrown(dimension, **kind), GROUND)
+@pytest.mark.parametrize("most", [1024, 0])
+def test_the_kernel_does_what_plain_jax_does(dimension, kind, most, monkeypatch):
+    """All iterations in one launch, and each in its own, as in large worlds."""
+    monkeypatch.setattr(kernel, "MOST_LANES", most)
+    (plain, pushes), (fused, ours) = both(thrown(dimension, **kind), GROUND)
     assert float(jnp.abs(pushes[0].impulse).max()) > 0.01  # some have met the ground
     assert float(jnp.abs(plain.velocity - thrown(dimension, **kind).start.velocity).max()) > 0.2  # and each other
-    same(plain, kernel, 2e-6)
+    same(plain, fused, 2e-6)
     np.testing.assert_allclose(ours[0].impulse, pushes[0].impulse, atol=2e-3)
 
 
@@ -92,12 +100,12 @@ def test_bodies_in_the_kernel():
     )
     hilly = Terrain.of(np.array([-9.0, 0.1, 0.12, 9.0]), np.array([0.0, 0.0, 0.03, 0.0]), friction=0.4)
     assert not hilly.convex
-    (plain, pushes), (kernel, ours) = both(thrown(2, bodies=bodies), replace(GROUND, terrain=hilly), steps=60)
-    same(plain, kernel, 5e-6)
+    (plain, pushes), (fused, ours) = both(thrown(2, bodies=bodies), replace(GROUND, terrain=hilly), steps=60)
+    same(plain, fused, 5e-6)
     for one, other in zip(ours, pushes, strict=True):
         assert float(jnp.abs(other.impulse).max()) > 0  # each has met grains
         np.testing.assert_allclose(one.impulse, other.impulse, atol=5e-3)
-    np.testing.assert_allclose(kernel.bodies[0].velocity, plain.bodies[0].velocity, atol=1e-3)
+    np.testing.assert_allclose(fused.bodies[0].velocity, plain.bodies[0].velocity, atol=1e-3)
 
 
 @pytest.mark.slow
@@ -119,8 +127,9 @@ def test_momentum_in_the_kernel():
     grains = replace(contacts.cloud(2, 60), implementation=KERNEL)
     start = grains.rest_state()
     end = scenes.run(grains, scenes.free_space(0.0), start, 60)
-    moving = float((jnp.asarray(grains.mass)[start.id] * jnp.abs(start.velocity)).sum())
-    assert float(jnp.abs(momentum(grains, end) - momentum(grains, start)).max()) < 1e-6 * moving
+    mass = np.asarray(grains.mass, np.float64)
+    before, after = (mass[state.id] * np.asarray(state.velocity, np.float64) for state in (start, end))
+    assert np.abs((after - before).sum(-1)).max() < 1e-6 * np.abs(before).sum()
     assert float(jnp.abs(end.velocity - start.velocity).max()) > 0.1  # they met
 
 
@@ -132,6 +141,67 @@ def test_what_grains_of_the_kernel_gain_a_robot_loses(name):
     assert found.drift < 8e-6 * found.given  # rounding of some hundred impulses
     assert found.turning_given > 10.0
     assert found.turning_drift < 2e-4 * found.turning_given
+
+
+def robot_at_grains(name, implementation, shifts, steps):
+    """Robots that fly into a wall of grains, each shifted along x [m], after some steps: worlds of a batch."""
+    model = assemble_body(solids.BODIES[name])
+    grains = replace(solids.wall_of_grains(2), implementation=implementation)
+
+    def run(shift):
+        moved = move_rigidly(
+            model,
+            engine_of(model).rest_state(model),
+            shift=jnp.array([2.6, 0.0]) + shift,
+            velocity=jnp.array([4.0, 0.5]),
+        )
+        world = WorldModel((model,), scenes.free_space(0.0), {"grains": grains})
+        state = world_state(world, (moved,), jax.random.key(0))
+        (after,), others, *_ = advance_coupled(
+            world.robots, world.environment, world.systems, state.robots, state.systems,
+            (jnp.zeros(model.present.shape),), substep=solids.SUBSTEP, count=steps,
+        )  # fmt: skip
+        return after, others["grains"]
+
+    return jax.jit(jax.vmap(run))(jnp.asarray(shifts)[:, None] * jnp.array([1.0, 0.0]))
+
+
+def same_with_robots(name, shifts, steps, way=1e-5):
+    plain, fused = (robot_at_grains(name, one, shifts, steps) for one in ("xla", KERNEL))
+    for ours, theirs in zip(jax.tree.leaves(fused[0]), jax.tree.leaves(plain[0]), strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=way)
+    for number in range(len(shifts)):
+        ours, theirs = (jax.tree.map(lambda leaf: leaf[number], one[1]) for one in (fused, plain))  # noqa: B023
+        for part in ("position", "velocity", "spin"):
+            found, wanted = (in_order(getattr(one, part), one) for one in (ours, theirs))
+            np.testing.assert_allclose(found, wanted, atol=way if part == "position" else 10 * way)
+        np.testing.assert_allclose(ours.robots[0].impulse, theirs.robots[0].impulse, atol=10 * way)
+    return np.abs(plain[1].robots[0].impulse).max((1, 2))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["squares", "points"])
+def test_robots_within_the_kernel(name):
+    """One among grains and one that they do not reach, as worlds of a batch."""
+    pushed = same_with_robots(name, (0.0, -2.0), 30)
+    assert pushed[0] > 0.01
+    assert pushed[1] == 0
+
+
+@pytest.mark.parametrize("most", [1024, 0])
+def test_a_step_of_a_small_world_is_one_launch(most, monkeypatch):
+    monkeypatch.setattr(kernel, "MOST_LANES", most)
+    closed = jax.make_jaxpr(lambda: robot_at_grains("squares", "interpreted", (0.0,), 1))()
+    assert len([*kernels_of(closed.jaxpr)]) == (1 if most else 4)
+
+
+def kernels_of(jaxpr):
+    for equation in jaxpr.eqns:
+        if equation.primitive is kernel_p:
+            yield equation
+        for value in jax.tree.leaves(list(equation.params.values()), is_leaf=lambda one: hasattr(one, "jaxpr")):
+            if equation.primitive is not kernel_p and hasattr(value, "jaxpr"):
+                yield from kernels_of(value.jaxpr)
 
 
 @on_a_gpu

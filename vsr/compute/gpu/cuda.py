@@ -380,8 +380,15 @@ class _Writer:
             self.line(f"{guard}{self.address(table, row[: table.ndim])} = {row[table.ndim]};")
         return []
 
+    def add(self, equation: Any, values: list[Names]) -> list[Names]:
+        table = equation.params["table"]
+        self.touch(table, equation, "a")
+        for *indices, value, mask in zip(*(value.flat for value in np.broadcast_arrays(*values)), strict=True):
+            self.line(f"if ({mask}) atomicAdd(&{self.address(table, indices)}, {value});")
+        return []
+
     def touch(self, table: Table, equation: Any, kind: str) -> None:
-        """Before a part of a scratch table is read (r) or written (w), lanes wait for each other if they must."""
+        """Before a part of a scratch table is read (r), written (w) or added to (a), lanes wait if they must."""
         if table.number < self.first_scratch:
             return
         indices = equation.invars[: table.ndim]
@@ -391,7 +398,8 @@ class _Writer:
 
     def wait_for(self, table: Table, part: Part, kind: str) -> None:
         if any(
-            "w" in (kind, other) and number == table.number and _overlap(part, at) for number, at, other in self.touched
+            (kind != other or kind == "w") and number == table.number and _overlap(part, at)
+            for number, at, other in self.touched
         ):
             if self.in_warp:
                 raise NotImplementedError(f"lanes cannot wait for table {table.number} where a warp is alone")
@@ -534,6 +542,7 @@ class _Writer:
 _STATEMENTS = {
     "kernel_load": _Writer.load,
     "kernel_store": _Writer.store,
+    "kernel_add": _Writer.add,
     "kernel_program": _Writer.program,
     "kernel_anyone": _Writer.anyone,
     "kernel_rank": _Writer.rank,
@@ -556,7 +565,8 @@ _STATEMENTS = {
 
 
 def _overlap(one: Part, other: Part) -> bool:
-    return all(None in (a, b) or a == b for a, b in zip(one, other, strict=True))
+    """A table may be indexed along all its axes, or along one (Table.flat)."""
+    return len(one) != len(other) or all(None in (a, b) or a == b for a, b in zip(one, other, strict=True))
 
 
 def _expression(equation: Any) -> Callable[..., str]:

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
-from vsr.compute.gpu.language import Kernel, Table, anyone_p, load_p, program_p, rank_p, store_p
+from vsr.compute.gpu.language import Kernel, Table, add_p, anyone_p, load_p, program_p, rank_p, store_p
 from vsr.compute.loops import scan_counts
 
 Memory = tuple[Array, ...]
@@ -71,8 +71,8 @@ class _Interpreter:
             return [jnp.cumsum(mask) - mask, jnp.sum(mask)], memory
         if primitive is load_p:
             return [self.load(parameters["table"], values, memory)], memory
-        if primitive is store_p:
-            return [], self.store(parameters["table"], values, memory)
+        if primitive in (store_p, add_p):
+            return [], self.store(parameters["table"], values, memory, primitive is add_p)
         if primitive.name in _CONTROL and touches_memory(equation):
             return _CONTROL[primitive.name](self, parameters, values, memory)
         inner = called(equation)
@@ -86,15 +86,18 @@ class _Interpreter:
 
     def load(self, table: Table, values: list[Any], memory: Memory) -> Any:
         indices, masked = tuple(values[: table.ndim]), values[table.ndim :]
-        found = memory[self.place(table)].at[indices].get(mode="fill", wrap_negative_indices=False)
+        whole = memory[self.place(table)].reshape(table.shape)
+        found = whole.at[indices].get(mode="fill", wrap_negative_indices=False)
         return jnp.where(masked[0], found, masked[1]) if masked else found
 
-    def store(self, table: Table, values: list[Any], memory: Memory) -> Memory:
+    def store(self, table: Table, values: list[Any], memory: Memory, to_sum: bool) -> Memory:
         *indices, value = values[: table.ndim + 1]
         for mask in values[table.ndim + 1 :]:
             indices[0] = jnp.where(mask, indices[0], -1)
         where = self.place(table)
-        after = memory[where].at[tuple(indices)].set(value, mode="drop", wrap_negative_indices=False)
+        entries = memory[where].reshape(table.shape).at[tuple(indices)]
+        change = entries.add if to_sum else entries.set
+        after = change(value, mode="drop", wrap_negative_indices=False).reshape(memory[where].shape)
         return *memory[:where], after, *memory[where + 1 :]
 
     def place(self, table: Table) -> int:
@@ -129,6 +132,7 @@ class _Interpreter:
         return jax.lax.switch(index.astype(jnp.int32), branches, memory)
 
 
+_ACCESS = {load_p: "r", store_p: "w", add_p: "a"}
 _CONTROL = {"scan": _Interpreter.scan, "while": _Interpreter.repeat, "cond": _Interpreter.choose}
 
 
@@ -150,17 +154,17 @@ def called(equation: Any) -> ClosedJaxpr | None:
 def touches_memory(equation: Any) -> bool:
     """Whether anything in a loop or condition reads or writes memory, or is of this language in another way."""
     return any(
-        inner.primitive in (load_p, store_p, program_p, anyone_p, rank_p) or touches_memory(inner)
+        inner.primitive in (load_p, store_p, add_p, program_p, anyone_p, rank_p) or touches_memory(inner)
         for part in _parts(equation)
         for inner in part.eqns
     )
 
 
 def accesses(jaxpr: Jaxpr) -> Iterator[tuple[Table, str]]:
-    """Tables that are read (r) and written (w) anywhere in it."""
+    """Tables that are read (r), written (w) and added to (a) anywhere in it."""
     for equation in jaxpr.eqns:
-        if equation.primitive in (load_p, store_p):
-            yield equation.params["table"], "r" if equation.primitive is load_p else "w"
+        if equation.primitive in _ACCESS:
+            yield equation.params["table"], _ACCESS[equation.primitive]
         for part in _parts(equation):
             yield from accesses(part)
 

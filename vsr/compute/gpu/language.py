@@ -4,8 +4,8 @@ A kernel is a Python function of `Table`s. It runs once for each *program*, in a
 it has an entry in each lane along its last axis, and may have a few axes before; a number is the same in all lanes.
 Everything of JAX that works entry by entry may be used, with loops, conditions and reductions; memory is read by `load`
 and written by `store`, in the order in which the function says so. Scratch tables belong to a program, hold nothing at
-first, and are how lanes exchange what they found: they wait for each other where it is needed. Of all other memory a
-lane must not read what another lane writes; and programs do not see each other.
+first, and are how lanes exchange what they found: they wait for each other where it is needed, and may `add` to the
+same entries. Of all other memory a lane must not read what another lane writes; and programs do not see each other.
 
 On an NVIDIA GPU the function becomes CUDA C (vsr.compute.gpu.cuda), which NVRTC compiles in a fraction of a second.
 Elsewhere, or on demand, plain JAX interprets it (vsr.compute.gpu.interpreter).
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -74,6 +74,11 @@ class Table:
         return len(self.shape)
 
     @property
+    def flat(self) -> Table:
+        """The same memory with one axis."""
+        return replace(self, shape=(size_of(self),))
+
+    @property
     def at(self) -> _At:
         return _At(self)
 
@@ -86,10 +91,11 @@ class Table:
 
 load_p = Primitive("kernel_load")
 store_p = Primitive("kernel_store")
+add_p = Primitive("kernel_add")
 program_p = Primitive("kernel_program")
 anyone_p = Primitive("kernel_anyone")
 rank_p = Primitive("kernel_rank")
-store_p.multiple_results = rank_p.multiple_results = True
+store_p.multiple_results = add_p.multiple_results = rank_p.multiple_results = True
 
 
 def load(place: Place, mask: Any = None, other: Any = 0) -> Array:
@@ -103,6 +109,17 @@ def store(place: Place, value: Any, mask: Any = None) -> None:
     """Write entries of a table, where the mask holds. Of lanes that write the same entry any may win."""
     table, masked = place.table, () if mask is None else (mask,)
     store_p.bind(*_indices(place), jnp.asarray(value, table.dtype), *masked, table=table)
+
+
+def add(place: Place, value: Any, mask: Any) -> None:
+    """Add whole numbers to entries of a scratch table, where the mask holds: in any order, so that the sum is the same.
+
+    An array of lanes must have an entry for each of them: one that is shorter repeats its last entry, which then counts
+    several times.
+    """
+    table = place.table
+    assert np.issubdtype(table.dtype, np.integer), f"sums of {table.dtype} depend on the order"
+    add_p.bind(*_indices(place), jnp.asarray(value, table.dtype), mask, table=table)
 
 
 def program_id() -> Array:
@@ -144,6 +161,7 @@ def _(*operands: Any, table: Table) -> ShapedArray:
 
 
 @store_p.def_effectful_abstract_eval
+@add_p.def_effectful_abstract_eval
 def _(*_: Any, table: Table) -> tuple[list[Any], set[Any]]:
     return [], {_MEMORY}
 

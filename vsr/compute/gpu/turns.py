@@ -9,10 +9,13 @@ its own. `scan` reads the operations of a turn, of one world, and sorts them:
   in their order in memory. Entries go to other lanes through scratch memory.
 
 The last kernel writes what goes to the next turn, and what a turn gives, where it belongs, so that nothing is copied.
+
+A kernel that is written by hand may call a function of arrays in the same way (`Inside`).
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -25,8 +28,9 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 from vsr.compute.gpu.cuda import ENTRYWISE, TYPES
 from vsr.compute.gpu.interpreter import called
-from vsr.compute.gpu.language import WARP, Table, kernel_call, load, store
+from vsr.compute.gpu.language import WARP, Table, add, kernel_call, load, store
 from vsr.compute.loops import ready
+from vsr.compute.xla import tracing_a_kernel
 
 Carry = TypeVar("Carry")
 MOST_ENTRIES = 2048
@@ -184,6 +188,10 @@ class _Program:
                     not filled
                     or (params["fill_value"] is None and self.aval(operation.outputs[0]).dtype == jnp.float32)
                 )
+            case "scatter-add":
+                numbers, whole_numbers = params["dimension_numbers"], self.aval(inputs[0]).dtype == jnp.int32
+                dropped = params["mode"] == jax.lax.GatherScatterMode.FILL_OR_DROP
+                return whole_numbers and dropped and not numbers.operand_batching_dims
         return operation.name in ENTRYWISE or operation.name in _MOVES or operation.name in REDUCTIONS
 
 
@@ -397,34 +405,32 @@ class _Kernel:
             aliases[len(inputs)] = len(results) + place
             inputs.append(memory)
             shapes.append(jax.ShapeDtypeStruct(memory.shape, memory.dtype))
-        plan = self.exchanged({number for number in read if number not in own})
+        plan = _exchanged(program, [self.operations], {number for number in read if number not in own})
         values = [*atoms, *made]
         largest = max((program.size(atom) for atom in values if not isinstance(atom, Literal)), default=1)
         count = max(WARP, -(-largest // (SHARE * WARP)) * WARP)
+
+        exchange, both = jax.tree.flatten(room([plan], count))
 
         def run(*tables: Table) -> None:
             turn = load(tables[0].at[0])
             first = {number: turn * program.size(number) for number in drawn}
             sources = {number: tables[place] for number, place in places.items()}
-            *_, numbers, whole = tables
-            lanes = _Lanes(program, count, sources, own, first, (numbers, whole), plan.places)
-            lanes.run(self.operations)
-            after = tables[len(inputs) : -2]
+            after, scratch = tables[len(inputs) : -len(exchange)], jax.tree.unflatten(both, tables[-len(exchange) :])
+            lanes = _Lanes(program, count, sources, own, first, scratch, plan.tables)
+            lanes.run(plan.levels)
             values = [lanes.value(atom) for atom, _ in (*results, *rows)]
             lanes.wait()
             for place, ((atom, _), value) in enumerate(zip((*results, *rows), values, strict=True)):
-                lanes.write(after[place], value, program.size(atom), None if place < len(results) else turn)
+                size = program.size(atom)
+                lanes.write(after[place], value, size, 0 if place < len(results) else turn * size)
 
-        scratch = [
-            jax.ShapeDtypeStruct((max(count, size),), dtype)
-            for size, dtype in zip(plan.sizes, (jnp.float32, jnp.int32), strict=True)
-        ]
         found = kernel_call(
             run,
             programs=1,
             lanes=count,
             results=shapes,
-            scratch=scratch,
+            scratch=exchange,
             aliases=aliases,
             resident=max(1, RESIDENT * WARP // count),
             name="turn",
@@ -433,38 +439,173 @@ class _Kernel:
         shaped = [value.reshape(program.aval(atom).shape) for (atom, _), value in zip(results, found, strict=False)]
         return shaped + found[len(results) :]
 
-    def exchanged(self, anywhere: set[int]) -> _Plan:
-        """Where values go in scratch memory of which lanes read any entries; anywhere: those that need not go there."""
-        program, uses = self.program, {}
-        for turn, operation in enumerate(self.operations):
-            for atom in _moved(program, operation):
-                if not isinstance(atom, Literal) and program.size(atom) > 1 and program.memory[atom] not in anywhere:
-                    first, _ = uses.get(program.memory[atom], (turn, turn))
-                    uses[program.memory[atom]] = first, turn
-        places, taken, sizes = {}, ([], []), [0, 0]
-        for number, (first, last) in uses.items():
-            kind = int(program.avals[number].dtype != jnp.float32)
-            size, place = program.size(number), 0
-            for start, end, until in sorted(taken[kind]):
-                if until >= first and start < place + size:
-                    place = max(place, end)
-            taken[kind].append((place, place + size, last))
-            sizes[kind] = max(sizes[kind], place + size)
-            places[number] = place
-        return _Plan(places, sizes)
+
+class _Level(NamedTuple):
+    shared: list[int]
+    """values that are written to scratch memory before the operations"""
+    operations: list[_Operation]
 
 
-class _Plan(NamedTuple):
-    places: dict[int, int]
-    """first entries of values in scratch memory"""
-    sizes: list[int]
-    """entries of floats, and of whole numbers"""
+class Plan(NamedTuple):
+    """Which scratch tables values go to of which lanes read the entries of others."""
+
+    tables: dict[int, tuple[int, int]]
+    """of values: 0 for a table of floats or 1 for one of whole numbers, and its number among these"""
+    sizes: tuple[list[int], list[int]]
+    """of these tables, the largest first"""
+    levels: list[_Level]
+
+
+def _levels(program: _Program, operations: Sequence[_Operation], anywhere: set[int]) -> list[list[_Operation]]:
+    """The operations in levels: in each lanes read of others what levels before have made, and wait for it once."""
+    known: dict[int, int] = {}
+    levels: list[list[_Operation]] = [[]]
+    added = {operation.outputs[0] for operation in operations if operation.name == "scatter-add"}
+    for operation in operations:
+        moved, level = set(_exchanges(program, operation, anywhere)) - added, 0
+        for atom in operation.inputs:
+            if not isinstance(atom, Literal):
+                number = program.memory[atom]
+                level = max(level, known.get(number, 0) + (number in moved))
+        if operation.name == "scatter-add":  # what is added to is written before
+            level = max(level, 1, *(1 + known.get(program.memory[atom], 0) for atom in _numbers(operation.inputs[:1])))
+        for output in operation.outputs:
+            known[output] = level + (operation.name == "scatter-add")
+        levels += [[] for _ in range(len(levels), level + 1)]
+        levels[level].append(operation)
+    return levels
+
+
+def _numbers(atoms: Sequence[Any]) -> list[int]:
+    return [atom for atom in atoms if not isinstance(atom, Literal)]
+
+
+def _exchanges(program: _Program, operation: _Operation, anywhere: set[int]) -> list[int]:
+    """Values that go to other lanes through scratch memory."""
+    moved = [program.memory[atom] for atom in _numbers(_moved(program, operation)) if program.size(atom) > 1]
+    return [number for number in moved if number not in anywhere]
+
+
+def _exchanged(program: _Program, levels: Sequence[Sequence[_Operation]], anywhere: set[int]) -> Plan:
+    """anywhere: values of which lanes read any entries where they are."""
+    uses: dict[int, tuple[int, int]] = {}
+    turn, planned = 0, []
+    for operations in levels:
+        begin, shared = turn, []
+        for operation in operations:
+            turn += len(levels) == 1
+            for number in _exchanges(program, operation, anywhere):
+                if number not in uses:
+                    shared.append(number)
+                uses[number] = uses.get(number, (turn, turn))[0], turn
+            if operation.name == "scatter-add":
+                uses[operation.outputs[0]] = turn, turn
+        turn = begin + 1 if len(levels) > 1 else turn
+        planned.append(_Level(shared if len(levels) > 1 else [], list(operations)))
+    places: dict[int, tuple[int, int]] = {}
+    found: tuple[list[tuple[int, int]], list[tuple[int, int]]] = [], []
+    for number, (first, last) in sorted(uses.items(), key=lambda use: (use[1][0], -program.size(use[0]))):
+        kind, size = int(program.avals[number].dtype != jnp.float32), program.size(number)
+        tables = found[kind]
+        free = [place for place, (_, until) in enumerate(tables) if until < first]
+        place = min(free, key=lambda place: abs(tables[place][0] - size), default=len(tables))
+        before = tables[place][0] if place < len(tables) else 0
+        tables[place : place + 1] = [(max(size, before), last)]
+        places[number] = kind, place
+    order = [sorted(range(len(tables)), key=lambda place, tables=tables: -tables[place][0]) for tables in found]
+    floats, whole = ([found[kind][place][0] for place in order[kind]] for kind in (0, 1))
+    ranked = {number: (kind, order[kind].index(place)) for number, (kind, place) in places.items()}
+    return Plan(ranked, (floats, whole), planned)
+
+
+Scratch = tuple[list[Any], list[Any]]
+"""Tables of floats, the first with an entry for every lane, and of whole numbers."""
+
+
+def room(plans: Sequence[Plan], lanes: int) -> Scratch:
+    """Shapes and types of scratch tables with room for each of these plans."""
+    floats, whole = (
+        [max(sizes) for sizes in itertools.zip_longest(*(plan.sizes[kind] for plan in plans), fillvalue=0)]
+        for kind in (0, 1)
+    )
+    floats = [max(lanes, *floats[:1], 0), *floats[1:]]
+    shape = lambda sizes, kind: [jax.ShapeDtypeStruct((size,), kind) for size in sizes]  # noqa: E731
+    return shape(floats, jnp.float32), shape(whole, jnp.int32)
+
+
+class Entries(NamedTuple):
+    """Where a table has the entries of an array, one after the other."""
+
+    table: Table
+    """with one axis"""
+    first: int
+
+
+class Inside:
+    """A function of arrays of one world that a kernel calls: entries are in its lanes, as in the kernels of `scan`.
+
+    What the function reads besides its arguments becomes inputs of the kernel: `numbers` and `arrays`.
+    """
+
+    def __init__(self, function: Callable[..., Any], *arguments: Any) -> None:
+        """arguments: arrays, or their shapes and types; later they are in tables."""
+        with tracing_a_kernel():
+            closed, result = jax.make_jaxpr(function, return_shape=True)(*arguments)
+        self.shapes, self.structure = jax.tree.flatten(result)
+        self.program = program = _Program(closed)
+        wanted = {program.memory[atom] for atom in program.outputs if not isinstance(atom, Literal)}
+        self.operations: list[_Operation] = []
+        for operation in reversed(program.operations):
+            if not wanted.isdisjoint(operation.outputs):
+                self.operations.insert(0, operation)
+                wanted |= {program.memory[atom] for atom in operation.inputs if not isinstance(atom, Literal)}
+        self.is_small = all(map(program.is_small, self.operations))
+        """whether a kernel can do it"""
+        self.known = {
+            place: jnp.reshape(program.constants[program.memory[atom]], leaf.shape)
+            for place, (atom, leaf) in enumerate(zip(program.outputs, self.shapes, strict=True))
+            if not isinstance(atom, Literal) and program.memory[atom] in program.constants
+        }
+        """results that the function only hands on, by their place"""
+        read = {number: value for number, value in program.constants.items() if number in wanted}
+        alone = {number for number, value in read.items() if value.size == 1 and value.dtype == jnp.float32}
+        self.numbers = {number: read[number].reshape(()) for number in read if number in alone}
+        self.arrays = {number: read[number].reshape(-1) for number in read if number not in alone}
+        anywhere = {*program.inputs, *read}
+        self.plan = _exchanged(program, _levels(program, self.operations, anywhere), anywhere)
+        values = [value for operation in self.operations for value in operation.outputs]
+        self.largest = max((program.size(value) for value in values), default=1)
+        """entries of its largest array"""
+
+    def __call__(
+        self,
+        lanes: int,
+        numbers: Entries,
+        arrays: Sequence[Table],
+        scratch: Scratch,
+        arguments: Sequence[Entries],
+        results: Sequence[Entries | None],
+    ) -> None:
+        """Write the results that have a place; numbers, arrays: those of the function; scratch: see `room`."""
+        program = self.program
+        where = {number: Entries(numbers.table, numbers.first + place) for place, number in enumerate(self.numbers)}
+        where |= {number: Entries(table, 0) for number, table in zip(self.arrays, arrays, strict=True)}
+        where |= dict(zip(program.inputs, arguments, strict=True))
+        first = {number: jnp.int32(entries.first) for number, entries in where.items() if entries.first}
+        tables = {number: entries.table for number, entries in where.items()}
+        run = _Lanes(program, lanes, tables, set(), first, scratch, self.plan.tables)
+        run.run(self.plan.levels)
+        wanted = [(atom, entries) for atom, entries in zip(program.outputs, results, strict=True) if entries]
+        for value, (atom, entries) in zip([run.value(atom) for atom, _ in wanted], wanted, strict=True):
+            run.write(entries.table, value, program.size(atom), entries.first)
 
 
 def _moved(program: _Program, operation: _Operation) -> Sequence[Any]:
     """Operands of which a lane reads entries of others."""
     if operation.name in REDUCTIONS:
         return () if program.size(operation.outputs[0]) == 1 else operation.inputs
+    if operation.name == "scatter-add":
+        return operation.inputs[1:2]
     if operation.name in _MOVES:
         return operation.inputs
     whole = program.size(operation.outputs[0])
@@ -484,27 +625,42 @@ class _Lanes:
         sources: dict[int, Table],
         own: set[int],
         first: dict[int, Array],
-        scratch: tuple[Table, Table],
-        places: dict[int, int],
+        scratch: Scratch,
+        shared_in: dict[int, tuple[int, int]],
     ) -> None:
         """count: of lanes; own: values that are overwritten at the end; first: entries at which those of this turn
         begin."""
         self.program, self.count, self.sources, self.own, self.first = program, count, sources, own, first
-        self.scratch, self.places = scratch, places
+        self.scratch, self.shared_in = scratch, shared_in
         self.values: dict[int, Array] = {}
         self.written: set[int] = set()
         self.counted: dict[int, Array] = {}
 
-    def run(self, operations: list[_Operation]) -> None:
-        for operation in operations:
-            if operation.name in ENTRYWISE:
-                found = [self.entrywise(operation)]
-            elif operation.name in REDUCTIONS:
-                found = [self.reduced(operation)]
-            else:
-                found = _MOVES[operation.name](self, operation)
-            for output, value in zip(operation.outputs, found, strict=True):
-                self.values[output] = value.astype(self.program.avals[output].dtype)
+    def run(self, levels: Sequence[_Level]) -> None:
+        for level in levels:
+            for number in level.shared:
+                self.share(number)
+            sums = [operation for operation in level.operations if operation.name == "scatter-add"]
+            if len(levels) > 1:
+                for operation in sums:
+                    self.lay(operation)
+            for operation in level.operations:
+                self.do(operation)
+            for operation in sums:  # while they are there
+                self.value(operation.outputs[0])
+
+    def do(self, operation: _Operation) -> None:
+        if operation.name == "scatter-add":
+            self.scatter_add(operation)
+            return
+        if operation.name in ENTRYWISE:
+            found = [self.entrywise(operation)]
+        elif operation.name in REDUCTIONS:
+            found = [self.reduced(operation)]
+        else:
+            found = _MOVES[operation.name](self, operation)
+        for output, value in zip(operation.outputs, found, strict=True):
+            self.values[output] = value.astype(self.program.avals[output].dtype)
 
     def entries(self, size: int) -> Array:
         """Number of the entry in each lane, (lanes,)."""
@@ -521,7 +677,8 @@ class _Lanes:
         memory = self.program.memory[atom]
         if memory not in self.values:
             size = self.program.size(memory)
-            self.values[memory] = self.source(memory, self.entries(size) if size > 1 else jnp.int32(0))
+            entry = self.entries(size) if size > 1 else jnp.int32(0)
+            self.values[memory] = self.shared(memory, entry) if memory in self.written else self.source(memory, entry)
         return self.values[memory]
 
     def source(self, memory: int, entry: Array) -> Array:
@@ -534,26 +691,32 @@ class _Lanes:
         memory = self.program.memory[atom]
         if memory in self.sources and memory not in self.own:
             return self.source(memory, entry)
-        value = self.value(atom)
-        if not value.ndim:
-            return value
-        is_float = value.dtype == jnp.float32
-        table, place = self.scratch[0 if is_float else 1], self.places[memory]
         if memory not in self.written:
-            store(
-                table.at[self.entries(self.program.size(atom)) + place], value if is_float else value.astype(jnp.int32)
-            )
-            self.written.add(memory)
-        return load(table.at[entry + place]).astype(value.dtype)
+            self.share(memory)
+        return self.shared(memory, entry) if memory in self.written else self.value(memory)
+
+    def share(self, number: int) -> None:
+        """Write a value to scratch memory, unless all its entries are one number."""
+        value = self.value(number)
+        if value.ndim:
+            table = self.scratch_of(number)
+            store(table.at[self.entries(self.program.size(number))], value.astype(table.dtype))
+            self.written.add(number)
+
+    def shared(self, number: int, entry: Array) -> Array:
+        return load(self.scratch_of(number).at[entry]).astype(self.program.avals[number].dtype)
+
+    def scratch_of(self, number: int) -> Table:
+        kind, place = self.shared_in[number]
+        return self.scratch[kind][place]
 
     def wait(self) -> None:
         """Lanes wait for each other."""
-        for table in self.scratch:
-            store(table.at[self.entries(self.count)], 0)
-            load(table.at[self.entries(self.count)])
+        table, every = self.scratch[0][0], self.entries(self.count)
+        store(table.at[every], 0)
+        load(table.at[every])
 
-    def write(self, table: Table, value: Array, size: int, turn: Array | None) -> None:
-        first = 0 if turn is None else turn * size
+    def write(self, table: Table, value: Array, size: int, first: Array | int) -> None:
         entry = self.entries(size) if size > 1 else jnp.int32(0)
         store(table.at[entry + first], jnp.broadcast_to(value, entry.shape))
 
@@ -765,6 +928,36 @@ class _Lanes:
             for one in inside:
                 found = jnp.where(one, found, jnp.nan)
         return [found]
+
+    def lay(self, operation: _Operation) -> None:
+        """Write what is added to."""
+        before, every = self.value(operation.inputs[0]), self.entries(self.program.size(operation.outputs[0]))
+        store(self.scratch_of(operation.outputs[0]).at[every], jnp.broadcast_to(before, every.shape))
+        self.written.add(operation.outputs[0])
+
+    def scatter_add(self, operation: _Operation) -> None:
+        """Of whole numbers, which come to the same in any order."""
+        (_, indices, updates), (output,) = operation.inputs, operation.outputs
+        at_once = output not in self.written
+        if at_once:
+            self.lay(operation)
+        numbers, whole = operation.params["dimension_numbers"], self.shape_of(operation)
+        starts, given = self.program.aval(indices).shape, self.program.aval(updates).shape
+        entry, size = self.entries(math.prod(given)), math.prod(given)
+        place = self.coordinates(entry, given)
+        outer = [one for axis, one in enumerate(place) if axis not in numbers.update_window_dims]
+        kept = [axis for axis in range(len(whole)) if axis not in numbers.inserted_window_dims]
+        own, most = [jnp.zeros_like(entry)] * len(whole), [length - 1 for length in whole]
+        for axis, window in zip(kept, numbers.update_window_dims, strict=True):
+            own[axis], most[axis] = jnp.asarray(place[window], jnp.int32), whole[axis] - given[window]
+        there = jnp.arange(entry.shape[0], dtype=jnp.int32) < size
+        for number, axis in enumerate(numbers.scatter_dims_to_operand_dims):
+            start = self.at(indices, _flat([*outer, number], starts)).astype(jnp.int32)
+            there &= (start >= 0) & (start <= most[axis])
+            own[axis] = own[axis] + start
+        add(self.scratch_of(output).at[_flat(own, whole)], jnp.broadcast_to(self.value(updates), entry.shape), there)
+        if at_once:
+            self.value(output)
 
 
 _MOVES: dict[str, Callable[[_Lanes, _Operation], list[Array]]] = {

@@ -10,6 +10,7 @@ import hashlib
 import json
 import math
 import os
+from collections.abc import Callable
 from dataclasses import fields, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -18,10 +19,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from vsr.arrays import CorruptFileError, packed, read_arrays
 from vsr.environment import Environment
-from vsr.physics.granular.model import SKIN, Box, GrainState, pair_numbers
+from vsr.physics.granular.model import SKIN, Box, GrainState, PairNumbers, pair_numbers
 from vsr.physics.granular.robots import samples_needed
 from vsr.physics.granular.step import step
 from vsr.physics.granular.system import Grains, candidates_needed, grains_of, overflow_advice, slots_needed
@@ -54,6 +56,10 @@ FIRST_CELL = 20.0
 """Where cyclic sand begins along x [m]: clear of the wall at the left end of the ground."""
 
 
+Further = Callable[[Grains, GrainState, int], GrainState]
+"""Grains some steps later."""
+
+
 class BedCost(NamedTuple):
     """What it takes to settle a bed."""
 
@@ -80,7 +86,7 @@ def bed_cost(sand: Sand, dimension: int, gravity: float) -> BedCost:
     turning = 0 if sand.rolling is None else 2 * dimension - 3
     kept = slots * (16 + 4 * dimension + 4 * turning) + 80  # before and after a step
     looked_at = compared * (4 * slots + 8)  # while neighbors are listed
-    memory = grains * (2.5 * kept + looked_at) + 16 * cells
+    memory = grains * (3.1 * kept + looked_at) + 16 * cells
     return BedCost(grains, steps, memory, compared, float(grains) * steps * compared * slots)
 
 
@@ -169,14 +175,12 @@ def _lying(sand: Sand, dimension: int, gravity: float, dtype: str) -> GrainState
         environment = Environment(gravity=jnp.asarray(gravity, dtype), terrain=sand.build(jnp.dtype(dtype)))
     duration = sand.longest_step(gravity)
     steps = math.ceil(sand.settle / duration)
-    # Compiled apart and then called, for somebody may be tracing: their program must not have to settle the bed.
-    lying = lie_down.lower(loose, environment, duration, steps).compile()(loose, environment)
-    more = None
+    further = settling(loose, environment, duration)
+    lying = lie_down(loose, further, steps)
     for _ in range(MOST_ROUNDS):  # a last grain may still roll
         if float(np.abs(np.asarray(lying.velocity)).max()) < AT_REST * math.sqrt(gravity * sand.radius):
             break
-        more = more or _rest.lower(loose, environment, duration, math.ceil(0.25 * steps), lying).compile()
-        lying = more(loose, environment, lying)
+        lying = further(loose, lying, math.ceil(0.25 * steps))
     if int(np.asarray(lying.overflow).max()):
         raise InfeasibleError(f"world.terrain: {overflow_advice(loose, lying.overflow)}")
     return replace(lying, time=np.zeros_like(np.asarray(lying.time)))
@@ -190,23 +194,32 @@ def _changing(state: GrainState) -> list[str]:
     ]
 
 
-@partial(jax.jit, static_argnames=("duration", "count"))
-def lie_down(loose: Grains, environment: Environment, duration: float, count: int) -> GrainState:
+def lie_down(loose: Grains, further: Further, count: int) -> GrainState:
     """Half the steps without friction, so that no towers stand, and half with it."""
-    smooth = replace(loose, friction=jnp.zeros_like(loose.friction))
-
-    def falling(_: Any, state: GrainState) -> GrainState:
-        return step(smooth, environment, state, (), duration)[0]
-
-    start = loose.rest_state()
-    start = replace(start, pair=pair_numbers(smooth, start.id, start.neighbor))
-    fallen = jax.lax.fori_loop(0, count // 2, falling, start)
-    fallen = replace(fallen, pair=pair_numbers(loose, fallen.id, fallen.neighbor))
-    return _rest(loose, environment, duration, count - count // 2, fallen)
+    smooth, start = replace(loose, friction=np.zeros_like(loose.friction)), loose.rest_state()
+    start = replace(start, pair=pairs_of(smooth, start))
+    fallen = further(smooth, start, count // 2)
+    return further(loose, replace(fallen, pair=pairs_of(loose, fallen)), count - count // 2)
 
 
-@partial(jax.jit, static_argnames=("duration", "count"))
-def _rest(grains: Grains, environment: Environment, duration: float, count: int, state: GrainState) -> GrainState:
+def settling(grains: Grains, environment: Environment, duration: float) -> Further:
+    """Takes grains like these some steps [s] further, however many, and whatever their friction: one program."""
+    # Compiled apart and then called, for somebody may be tracing: their program must not have to settle the bed.
+    start = grains.rest_state()
+    start = replace(start, pair=pairs_of(grains, start))
+    program = steps_further.lower(grains, environment, start, np.int32(0), duration).compile()
+    return lambda grains, state, count: program(grains, environment, state, np.int32(count))
+
+
+def pairs_of(grains: Grains, state: GrainState) -> PairNumbers | None:
+    """By NumPy."""
+    return pair_numbers(grains, np.asarray(state.id), np.asarray(state.neighbor))
+
+
+@partial(jax.jit, static_argnames="duration")
+def steps_further(
+    grains: Grains, environment: Environment, state: GrainState, count: Array, duration: float
+) -> GrainState:
     """Some more steps."""
 
     def resting(_: Any, state: GrainState) -> GrainState:

@@ -80,6 +80,13 @@ class Encounter:
         turned = tuple(w + turn / inertia for w, turn in zip(split(state.spin, 0), turns, strict=True))
         return plus(pushed, velocity), plus(turned, spin)
 
+    def stands(self) -> tuple[Standing, ...]:
+        """Contacts with each robot."""
+        return tuple(
+            standing(self.grains, self.state, robot, contacts, self.duration)
+            for robot, contacts in zip(self.robots, self.state.robots, strict=True)
+        )
+
     def gained(self, impulses: tuple[Vector, ...]) -> tuple[Vector, Vector | None]:
         """Velocity and spin that contacts with all robots give to grains."""
         push, turning = self.given(impulses)
@@ -160,10 +167,8 @@ def encounter(
     touches = tuple(
         touch(body, pose, _from(grains, body, pose, state), radius) for body, pose in zip(solids, poses, strict=True)
     )
-    stands = tuple(
-        standing(grains, state, robot, contacts, duration) for robot, contacts in zip(robots, state.robots, strict=True)
-    )
-    return Encounter(grains, environment, state, solids, poses, touches, robots, stands, duration)
+    contact = Encounter(grains, environment, state, solids, poses, touches, robots, (), duration)
+    return replace(contact, standing=contact.stands())
 
 
 def is_fixed(body: Body) -> bool:

@@ -1,6 +1,6 @@
 """All contacts of a step answered together, again and again: projected Jacobi with accumulated impulses, in plain JAX.
 
-The same as one launch an iteration on a GPU is vsr.physics.granular.kernel.
+The same in launches of a GPU is vsr.physics.granular.kernel.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from jax import Array
 from vsr.compute.vector import Vector, dot, join, minus, plus, split, times
 from vsr.compute.xla import materialize
 from vsr.environment.surfaces import combined_friction
+from vsr.physics.contract import ContactBody
 from vsr.physics.granular.bodies import inverse_effective_mass, moment
 from vsr.physics.granular.cells import difference
 from vsr.physics.granular.contact import (
@@ -52,6 +53,8 @@ class Solved(NamedTuple):
     body_impulse: Array
     robots: tuple[Array, ...]
     """impulses of contacts with each robot [N s], (dimension, m)"""
+    pushed: tuple[ContactBody, ...]
+    """robots under these"""
 
 
 class _Impulses(NamedTuple):
@@ -103,6 +106,7 @@ def solve(encounter: Encounter) -> Solved:
         rolling=None if impulses.rolling is None else join(impulses.rolling, 1),
         body_impulse=join(impulses.bodies, 1),
         robots=tuple(join(part, 0) for part in impulses.robots),
+        pushed=encounter.robots_after(impulses.robots),
     )
 
 

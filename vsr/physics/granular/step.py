@@ -38,8 +38,7 @@ def step(
         for body, pose in zip(contact.solids, contact.poses_after(bodies), strict=True)
         if body.is_free
     )
-    pushed = contact.robots_after(tuple(split(part, 0) for part in solved.robots))
-    return _after(contact, solved, free), pushed, contact.reactions(bodies)
+    return _after(contact, solved, free), solved.pushed, contact.reactions(bodies)
 
 
 def _solved_by_kernel(contact: Encounter, interpret: bool) -> Solved:

@@ -30,7 +30,7 @@ from vsr.evidence.validate.sand.scenes import (
     weight_of,
 )
 from vsr.physics.granular import Box, Grains, GrainState, grains_of
-from vsr.physics.granular.bed import lie_down
+from vsr.physics.granular.bed import lie_down, settling
 from vsr.physics.granular.model import angular_momentum, in_order
 from vsr.physics.granular.step import step
 from vsr.sdf import HalfSpace
@@ -219,7 +219,7 @@ def check_rest(dimension: int, count: int, across: int, settle: float = 8.0, wat
     duration = longest_step(RADIUS, depth, GRAVITY)
     grains = in_container(dimension, count, size)
     space = free_space()
-    settled = lie_down(grains, space, duration, round(settle / duration))
+    settled = lie_down(grains, settling(grains, space, duration), round(settle / duration))
     deepest, mean = penetration(grains, settled)
     later, most = settled, 0.0
     for _ in range(round(watched / WINDOW)):

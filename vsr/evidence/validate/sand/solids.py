@@ -270,19 +270,7 @@ def thrown_at_grains(
 ) -> MomentumExchange:
     """A robot that flies into a wall of grains with its upper half."""
     model = assemble_body(body)
-    engine, dimension, radius = engine_of(model), body.dimension, 0.4
-    side = np.arange(3.2, 9.0, 0.85)
-    axes = np.meshgrid(np.arange(9.0, 12.0, 0.85), *(side,) * (dimension - 1), indexing="ij")
-    position = np.stack([part.ravel() for part in axes], 1)
-    grains = grains_of(
-        position,
-        radius,
-        weight_of(dimension, radius, 1.0),
-        rolling=rolling,
-        box=replace(closed_box(dimension, (20.0,) * dimension), low=(-5.0,) * dimension),
-        grounded=False,
-        samples=8 if dimension == 2 else 6,
-    )
+    engine, dimension, grains = engine_of(model), body.dimension, wall_of_grains(body.dimension, rolling)
     world = WorldModel((model,), free_space(0.0), {"grains": grains})
     velocity = jnp.zeros(dimension).at[0].set(4.0)
     robot = move_rigidly(model, engine.rest_state(model), shift=jnp.zeros(dimension).at[0].set(2.0), velocity=velocity)
@@ -306,6 +294,21 @@ def thrown_at_grains(
         after - before for after, before in zip(_momenta(model, states[0]), _momenta(model, robot), strict=True)
     )
     return MomentumExchange(*(float(np.abs(part).max()) for part in (given + lost, given, turned + spun, turned)))
+
+
+def wall_of_grains(dimension: int, rolling: float | None = ROLLING) -> Grains:
+    """In free space, from 9 to 12 m."""
+    side, radius = np.arange(3.2, 9.0, 0.85), 0.4
+    axes = np.meshgrid(np.arange(9.0, 12.0, 0.85), *(side,) * (dimension - 1), indexing="ij")
+    return grains_of(
+        np.stack([part.ravel() for part in axes], 1),
+        radius,
+        weight_of(dimension, radius, 1.0),
+        rolling=rolling,
+        box=replace(closed_box(dimension, (20.0,) * dimension), low=(-5.0,) * dimension),
+        grounded=False,
+        samples=8 if dimension == 2 else 6,
+    )
 
 
 def _momenta_of_grains(grains: Grains, state: GrainState) -> tuple[np.ndarray, np.ndarray]:
