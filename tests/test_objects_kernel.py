@@ -21,6 +21,7 @@ from vsr.world.spec import Object
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 KERNEL = "interpreted" if jax.default_backend() == "cpu" else "auto"
 FRAME = ("aaa", "a.a")
+BLOCK = [["aa"], ["aa"]]
 HILL = Polyline(x=[0.0, 36.0, 41.0, 60.0], y=[0.0, 0.0, 1.0, -1.0])
 OBJECTS = {
     "crate": Object(name="crate", shape={"type": "box", "size": (3, 3)}, position=(40.2, 1.5), velocity=(-2.0, 0.0)),
@@ -35,18 +36,36 @@ OBJECTS = {
     "pebble": Object(name="pebble", shape={"type": "ball", "radius": 1}, position=(40.4, 1.4), velocity=(-3.0, 0.0)),
     "peg": Object(name="peg", shape={"type": "box", "size": (1, 8)}, position=(47.0, 4.0), fixed=True),
 }
+IN_SPACE = {
+    "crate": Object(
+        name="crate",
+        shape={"type": "box", "size": (3, 2, 3)},
+        position=(38.0, 1.2, 2.1),
+        tilt=25.0,
+        velocity=(-5, 0.5, 0),
+    ),
+    "ball": Object(
+        name="ball", shape={"type": "ball", "radius": 1.5}, position=(44.0, 1.4, 1.5), velocity=(-12.0, 0.0, 0.0)
+    ),
+    "pebble": Object(
+        name="pebble", shape={"type": "ball", "radius": 1}, position=(37.3, 1.0, 1.4), velocity=(-5.0, 0.0, 0.0)
+    ),
+    "peg": Object(name="peg", shape={"type": "box", "size": (1, 8, 4)}, position=(28.9, 2.0, 2.0), fixed=True),
+}
 
 
 def both(objects, engine, terrain, *, shape=FRAME, at=(30.0, 0.0), seconds=0.25, shifts=(0.0, 0.3), **options):
     """Worlds after some time, robots shifted along x [m]: in plain JAX and by the kernel."""
     ends = []
     for implementation in ("xla", KERNEL):
-        world, state = world_with(objects, (body_of(engine, shape),), (at,), terrain, 9.8, **options)
+        body = body_of(engine, shape)
+        at = (*at, *(0.0,) * (body.dimension - len(at)))
+        world, state = world_with(objects, (body,), (at,), terrain, 9.8, **options)
         move = mover(world, seconds, implementation=implementation)
 
         def shifted(shift, state=state, move=move):
             (robot,) = state.robots
-            moved = replace(robot, position=robot.position + jnp.stack([shift, jnp.zeros(())]))
+            moved = replace(robot, position=robot.position.at[..., 0].add(shift))
             return move(replace(state, robots=(moved,)))
 
         ends.append(jax.jit(jax.vmap(shifted))(jnp.asarray(shifts)))
@@ -83,9 +102,31 @@ def same(plain, kernel, way):
 def test_the_kernel_does_what_plain_jax_does(engine, names, terrain, options):
     objects = [OBJECTS[name] for name in names]
     plain, kernel = both(objects, engine, terrain.build(), **options)
-    moved = np.abs(np.asarray(solids_of(plain).velocity) - np.array([item.velocity or (0, 0) for item in objects]))
-    assert (moved.max((0, 2))[~np.array([item.fixed for item in objects])] > 0.1).all()  # all have met something
+    assert all_have_met_something(plain, objects)
     same(plain, kernel, 2e-4 if "stone" in names else 1e-4)  # a stone that slips off the robot doubles rounding
+
+
+def all_have_met_something(state, objects):
+    """Whether every object that is not fixed has another velocity than at the start."""
+    velocity = np.asarray(solids_of(state).velocity)
+    start = np.array([item.velocity or (0,) * velocity.shape[-1] for item in objects])
+    return (np.abs(velocity - start).max((0, 2))[~np.array([item.fixed for item in objects])] > 0.1).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("names", "options"),
+    [
+        (("crate",), {}),
+        (("pebble",), {"self_contact": True}),
+        pytest.param(("crate", "ball", "peg"), {}, marks=pytest.mark.full),
+    ],
+)
+def test_the_kernel_does_what_plain_jax_does_in_space(names, options):
+    objects = [IN_SPACE[name] for name in names]
+    plain, kernel = both(objects, "3-D", Flat().build(), shape=BLOCK, **options)
+    assert all_have_met_something(plain, objects)
+    same(plain, kernel, 1e-4)
 
 
 @pytest.mark.slow
@@ -159,11 +200,10 @@ def test_the_kernel_is_asked_only_for_what_it_can_do():
         build_solids([box(f"box{i}", (5.0 * i, 1.0)) for i in range(count)], 2, jnp.float32) for count in (3, 9)
     )
     none, few, many = Lists(None, None), Lists(no_pairs(36), None), Lists(no_pairs(400), None)
-    assert can_launch(three, free, none, 36, 2)
-    assert can_launch(None, blocks, none, 36, 2)
-    assert can_launch(None, free, few, 36, 2)
-    assert not can_launch(None, free, none, 36, 2)  # there is nothing to do
-    assert not can_launch(nine, free, none, 36, 2)  # more corners than were tried
-    assert not can_launch(three, free, none, 512, 2)  # more than a lane can keep
-    assert not can_launch(None, free, many, 36, 2)  # likewise
-    assert not can_launch(three, free, none, 36, 3)
+    assert can_launch(three, free, none, 36)
+    assert can_launch(None, blocks, none, 36)
+    assert can_launch(None, free, few, 36)
+    assert not can_launch(None, free, none, 36)  # there is nothing to do
+    assert not can_launch(nine, free, none, 36)  # more corners than were tried
+    assert not can_launch(three, free, none, 512)  # more than a lane can keep
+    assert not can_launch(None, free, many, 36)  # likewise

@@ -187,8 +187,7 @@ class Objects:
             return False
         from vsr.physics.contact.gpu.launch import can_launch
 
-        dimension, vertices = state.given.shape
-        return can_launch(self.solids, environment, state.candidates, vertices, dimension)
+        return can_launch(self.solids, environment, state.candidates, state.given.shape[1])
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ class Lanes:
         self.plan, self.known, self.shared = plan, known, shared
         self.lane, self.row, self.active = lanes_for(plan.vertices)
         place, self.lever, self.velocity = self._vertices()
-        self.inverse_inertia = self.of_vertices(known.inverse_inertia)
+        self.inverse_inertia = None if known.inverse_inertia is None else self.of_vertices(known.inverse_inertia)
         flags = jnp.where(self.active, self.of_vertices(known.flags), 0)
         self.surface = (flags >> SURFACE & 1) > 0
         self.nodes = Nodes(
@@ -41,12 +41,13 @@ class Lanes:
             self.of_vertices(known.restitution),
         )
 
-    def _vertices(self) -> tuple[Array, Array, Array]:
+    def _vertices(self) -> tuple[Array, Array | None, Array]:
         """Where they are, as seen from what carries them, and how they move."""
         robots = self.known.robots
         if isinstance(robots, Plain):
             self.position = robots.position
-            return self.of_vertices(robots.position), self.of_vertices(robots.lever), self.of_vertices(robots.velocity)
+            lever = None if robots.lever is None else self.of_vertices(robots.lever)
+            return self.of_vertices(robots.position), lever, self.of_vertices(robots.velocity)
         x, y, cosine, sine, along, upwards, spin = (load(robots.table.at[field, self.row]) for field in range(7))
         right, up = self.of_vertices(robots.offset)
         lever = jnp.stack([cosine * right - sine * up, sine * right + cosine * up])
@@ -66,6 +67,8 @@ class Lanes:
     def push(self, table: Any, given: Array, shift: Array) -> None:
         """Give impulses and shifts at vertices to what carries them (vsr.physics.squares.engine.push_vertices)."""
         inverse_mass, lever, inverse_inertia = self.nodes.inverse_mass, self.lever, self.inverse_inertia
+        assert lever is not None
+        assert inverse_inertia is not None
         fields = [load(self.known.robots.table.at[field, self.row]) for field in range(SPIN + 1)]
         place, rotation, velocity, spin = (jnp.stack(fields[first : first + 2]) for first in range(0, SPIN + 1, 2))
         turned = turn_on(rotation, inverse_inertia * moment(lever, shift))
@@ -129,6 +132,12 @@ def numbers_of(table: Any, *chosen: Any) -> Array:
     places = np.moveaxis(np.indices(table.shape), 0, -1)[chosen]
     found = [load(table.at[tuple(map(int, place))]) for place in places.reshape(-1, table.ndim)]
     return jnp.stack(found).reshape(places.shape[:-1])
+
+
+def write_numbers(table: Any, values: Array) -> None:
+    """A small table, the same in all lanes."""
+    for place in np.ndindex(table.shape):
+        store(table.at[place], values[place])
 
 
 def write(table: Any, lane: Array, values: Array, mask: Array) -> None:
