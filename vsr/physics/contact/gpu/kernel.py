@@ -21,7 +21,7 @@ from vsr.physics.contact.contact_step import Moves, moves_before, pushed_by_cont
 from vsr.physics.contact.gpu.bodies import among_bodies, in_blocks, masses_of, vertices_in_bodies
 from vsr.physics.contact.gpu.corners import Neighbors, bodies_in_voxels, corners_of, corners_of_ground
 from vsr.physics.contact.gpu.lanes import Group, Lanes, lanes_for, numbers_of, write, write_numbers
-from vsr.physics.contact.gpu.tables import Known, OnCarriers, Outcome, Plan, Shared
+from vsr.physics.contact.gpu.tables import Known, Outcome, Plan, Shared
 from vsr.physics.contact.gpu.voxels import Voxels
 from vsr.physics.contact.solids import bodies_of, flown
 from vsr.physics.contact.solver import Counts, Impulse, no_impulse, solve
@@ -35,13 +35,13 @@ def launch(known: Known, plan: Plan) -> Outcome:
     numbers = [leaf for leaf in arrays if leaf.ndim == 0]
     tables = [leaf for leaf in arrays if leaf.ndim]
     single = tuple(leaf.ndim == 0 for leaf in arrays)
-    table = known.robots.table if isinstance(known.robots, OnCarriers) else None
+    moving: tuple[Any, ...] = known.robots.moving
     bodies, kind = known.bodies, known.inverse_mass.dtype
     vectors = jax.ShapeDtypeStruct((plan.dimension, plan.vertices), kind)
     results = Outcome(
-        table,
+        moving,
         vectors,
-        vectors,
+        None if moving else vectors,
         vectors,
         None if bodies is None else bodies.state,
         known.kept,
@@ -64,7 +64,7 @@ def launch(known: Known, plan: Plan) -> Outcome:
         results=wanted,
         scratch=shared,
         # In place: what does not move at all stays as it was.
-        aliases={} if table is None else {1 + [leaf is table for leaf in tables].index(True): 0},
+        aliases={1 + [leaf is one for leaf in tables].index(True): place for place, one in enumerate(moving)},
         interpret=plan.interpret,
         name="meet",
     )(jnp.stack(numbers), *tables)
@@ -131,10 +131,11 @@ class Program:
             moves = self.with_corners_of_ground(moves)
         now, drifted = moves
         self.lanes.write(self.written.given, now.given)
-        self.lanes.write(self.written.shift, drifted.given)
         self.lanes.write(self.written.vertices, nodes.position + (drifted.nodes - way))
-        if self.written.table is not None:
-            self.lanes.push(self.written.table, now.given, drifted.given)
+        if self.written.robots:
+            self.lanes.push(self.written.robots, now.given, drifted.given)
+        else:
+            self.lanes.write(self.written.shift, drifted.given)
 
     def with_bodies(self, bodies: Bodies, moves: Moves) -> Moves:
         """After contacts of rigid bodies and with blocks of ground. Robots that nothing is near to cost little."""

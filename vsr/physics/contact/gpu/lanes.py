@@ -18,6 +18,7 @@ from vsr.physics.contact.bodies import Nodes
 from vsr.physics.contact.gpu.tables import EXISTS, SPIN, SURFACE, Known, Plain, Plan, Shared
 from vsr.physics.contact.solver import Contact, Impulse
 from vsr.physics.contact.vectors import carried, dot, moment, summed
+from vsr.physics.contract import PointMotion
 
 
 class Lanes:
@@ -48,13 +49,19 @@ class Lanes:
             self.position = robots.position
             lever = None if robots.lever is None else self.of_vertices(robots.lever)
             return self.of_vertices(robots.position), lever, self.of_vertices(robots.velocity)
-        x, y, cosine, sine, along, upwards, spin = (load(robots.table.at[field, self.row]) for field in range(7))
-        right, up = self.of_vertices(robots.offset)
-        lever = jnp.stack([cosine * right - sine * up, sine * right + cosine * up])
-        place = jnp.stack([x, y]) + lever
+        if isinstance(robots, PointMotion):
+            lever, (place, velocity) = None, map(self._of_points, robots)
+        else:
+            x, y, cosine, sine, along, upwards, spin = (load(robots.table.at[field, self.row]) for field in range(7))
+            right, up = self.of_vertices(robots.offset)
+            lever = jnp.stack([cosine * right - sine * up, sine * right + cosine * up])
+            place, velocity = jnp.stack([x, y]) + lever, jnp.stack([along, upwards]) + carried(spin[None], lever)
         self.position = self.shared.position
         self.write(self.position, place)
-        return place, lever, jnp.stack([along, upwards]) + carried(spin[None], lever)
+        return place, lever, velocity
+
+    def _of_points(self, table: Any) -> Array:
+        return jnp.stack([load(table.at[self.row, part]) for part in range(self.plan.dimension)])
 
     def of_vertices(self, table: Any) -> Array:
         """Of each lane's vertex."""
@@ -64,11 +71,16 @@ class Lanes:
         """Of each lane's vertex."""
         write(table, self.lane, values, self.active)
 
-    def push(self, table: Any, given: Array, shift: Array) -> None:
-        """Give impulses and shifts at vertices to what carries them (vsr.physics.squares.engine.push_vertices)."""
+    def push(self, moving: tuple[Any, ...], given: Array, shift: Array) -> None:
+        """Give impulses and shifts at vertices to what carries them (vsr.physics.contract.Engine.push_vertices)."""
         inverse_mass, lever, inverse_inertia = self.nodes.inverse_mass, self.lever, self.inverse_inertia
-        assert lever is not None
-        assert inverse_inertia is not None
+        if lever is None or inverse_inertia is None:
+            after = self.nodes.position + inverse_mass * shift, self.velocity + inverse_mass * given
+            for table, values in zip(moving, after, strict=True):
+                for part, value in enumerate(values):
+                    store(table.at[self.lane, part], value, mask=self.active)
+            return
+        (table,) = moving
         fields = [load(self.known.robots.table.at[field, self.row]) for field in range(SPIN + 1)]
         place, rotation, velocity, spin = (jnp.stack(fields[first : first + 2]) for first in range(0, SPIN + 1, 2))
         turned = turn_on(rotation, inverse_inertia * moment(lever, shift))

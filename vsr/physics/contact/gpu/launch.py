@@ -34,7 +34,7 @@ from vsr.physics.contact.narrowphase import MARGIN, moving_pairs, together, vert
 from vsr.physics.contact.solids import Solids, SolidState, flown
 from vsr.physics.contact.solver import Contact
 from vsr.physics.contact.voxels import ground_corners
-from vsr.physics.contract import ContactBody
+from vsr.physics.contract import Carriers, ContactBody, PointMotion
 from vsr.terrain.surface import by_numbers
 
 MOST_BODIES = 8
@@ -86,11 +86,11 @@ def launching(duration: float, allowed: np.ndarray | None, interpret: bool) -> R
             known = known._replace(may_touch=jnp.asarray(_bits(allowed)), overflow=lists.vertices.overflow[None])
             known.kept["voxels"] = impulses["voxels"]
         after = launch(known, _plan(solids, known, lists, duration, interpret))
-        if after.table is None:
-            robots = pushed_by(robots, after.given, after.shift)
-        else:
+        if after.robots:
             (robot,) = robots
-            robots = (robot._replace(state=robot.engine.kernel.with_carriers(robot.state, after.table)),)
+            robots = (robot._replace(state=robot.engine.kernel.with_carriers(robot.state, *after.robots)),)
+        else:
+            robots = pushed_by(robots, after.given, after.shift)
         if after.overflow is not None:
             lists = _counted(lists, after.overflow[0])
         return after.bodies, kept_impulses(impulses, after.kept, names), lists, after.given, after.vertices, robots
@@ -123,11 +123,12 @@ def _known(
         kept |= {name: impulses[name] for name in ("corners", "vertices") if impulses[name].press.size}
     if terrain is not None and terrain.blocks is not None:
         blocks = _plain(vertices_in_blocks(nodes, surface, terrain.blocks), nodes.count)
+    moving = _robots(robots, nodes, velocity)
     return tables.Known(
-        robots=_robots(robots, nodes, velocity),
+        robots=moving,
         vertices=vertices,
         inverse_mass=nodes.inverse_mass,
-        inverse_inertia=nodes.inverse_inertia,
+        inverse_inertia=None if isinstance(moving, PointMotion) else nodes.inverse_inertia,
         flags=(surface.astype(jnp.int32) << tables.SURFACE) + (nodes.exists.astype(jnp.int32) << tables.EXISTS),
         friction=nodes.friction,
         restitution=nodes.restitution,
@@ -169,12 +170,10 @@ def _plan(solids: Solids | None, known: tables.Known, lists: Lists, duration: fl
     )
 
 
-def _robots(robots: tuple[ContactBody, ...], nodes: Nodes, velocity: Array) -> tables.OnCarriers | tables.Plain:
+def _robots(robots: tuple[ContactBody, ...], nodes: Nodes, velocity: Array) -> Carriers | PointMotion | tables.Plain:
     """Vertices, as the kernel of the only robot has them if there is one."""
     carriers = robots[0].engine.kernel.carriers(robots[0].model, robots[0].state) if len(robots) == 1 else None
-    if carriers is not None:
-        return tables.OnCarriers(*carriers)
-    return tables.Plain(nodes.position, velocity, nodes.lever)
+    return tables.Plain(nodes.position, velocity, nodes.lever) if carriers is None else carriers
 
 
 def _ground_corners(environment: Environment, lists: Lists, dimension: int) -> tables.GroundCorners | None:

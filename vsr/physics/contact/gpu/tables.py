@@ -73,13 +73,14 @@ class Known(NamedTuple):
     """
 
     robots: Any
-    """where vertices are and how they move: OnCarriers, or Plain"""
+    """where vertices are and how they move: of the only robot as its kernel has it (vsr.physics.contract.Carriers,
+    PointMotion), else Plain"""
     vertices: Any
     """where vertices were after the last step [m], (dimension, p)"""
     inverse_mass: Any
     """(p,)"""
     inverse_inertia: Any
-    """(p,); None in 3-D, where vertices are points"""
+    """(p,); None where vertices are their own carriers"""
     flags: Any
     """of vertices, (p,)"""
     friction: Any
@@ -108,15 +109,6 @@ class Known(NamedTuple):
     """impulses of the step before, by group"""
 
 
-class OnCarriers(NamedTuple):
-    """The vertices of one robot that its kernel moves (vsr.physics.contract.Carriers)."""
-
-    table: Any
-    """(7 and more, p and more)"""
-    offset: Any
-    """(2, p)"""
-
-
 class Plain(NamedTuple):
     """Vertices of any robots."""
 
@@ -126,6 +118,11 @@ class Plain(NamedTuple):
     """[m/s], (dimension, p)"""
     lever: Any
     """(2, p); None in 3-D"""
+
+    @property
+    def moving(self) -> tuple[Any, ...]:
+        """What the kernel changes: nothing."""
+        return ()
 
 
 class Cells(NamedTuple):
@@ -189,12 +186,12 @@ class Listed(NamedTuple):
 class Outcome(NamedTuple):
     """What a launch writes."""
 
-    table: Any
-    """of carriers, the same memory as the one that is read; None if vertices are given plainly"""
+    robots: Any
+    """what moves of them, in the same memory as it is read from; empty if vertices are given plainly"""
     given: Any
     """impulses on vertices [N s], (dimension, p)"""
     shift: Any
-    """shifts of vertices [kg m], (dimension, p)"""
+    """shifts of vertices [kg m], (dimension, p); None where robots are pushed here"""
     vertices: Any
     """where they are then [m], (dimension, p)"""
     bodies: Any
