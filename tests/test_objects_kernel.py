@@ -183,14 +183,49 @@ def test_pairs_without_a_place_are_counted():
 
 
 @pytest.mark.slow
-def test_momentum_is_kept():
+@pytest.mark.parametrize(("engine", "shape", "size"), [("squares", FRAME, (3, 2)), ("3-D", [["aaa"]], (3, 2, 2))])
+def test_momentum_is_kept(engine, shape, size):
     """A robot and a box meet in free space."""
-    objects = [box("box", (11.0, 1.0), velocity=(-6.0, 0.5), mass=4.0)]
-    world, state = world_with(objects, (body_of("squares", FRAME),))
+    dimension = len(size)
+    place, velocity = (11.0, *(1.0,) * (dimension - 1)), (-6.0, *(0.5,) * (dimension - 1))
+    objects = [box("box", place, size, velocity=velocity, mass=4.0)]
+    world, state = world_with(objects, (body_of(engine, shape),), ((0.0,) * dimension,))
     later = mover(world, 0.5, implementation=KERNEL)(state)
     assert float(solids_of(later).velocity[0, 0]) > -5.0  # they have met
     for before, after in zip(momenta(world, state), momenta(world, later), strict=True):
         np.testing.assert_allclose(after, before, atol=5e-4)
+
+
+@pytest.mark.slow
+def test_boxes_slide_and_rest_in_space():
+    """One slides on, one comes to rest: each within its cone of friction, in a batch as alone."""
+    seconds, gravity = 0.25, 9.8
+    world, state = world_with(
+        [box("box", (20.0, 1.5, 1.0), (3, 3, 2))], (body_of("3-D", [["a"]]),), ((30.0, 1, 0),), Flat().build(), gravity
+    )
+    move = mover(world, seconds, implementation=KERNEL)
+
+    def thrown(speed):
+        objects = state.systems["objects"]
+        along = jnp.array([0.8, 0.6, 0.0])
+        solids = replace(objects.solids, velocity=speed * along[None])
+        return move(replace(state, systems={"objects": replace(objects, solids=solids)}))
+
+    speeds = np.array([3.0, 0.4])
+    together = jax.vmap(thrown)(jnp.asarray(speeds, jnp.float32))
+    friction = np.sqrt(float(world.systems["objects"].solids.friction[0]) * float(world.environment.terrain.friction))
+    after = np.maximum(speeds - friction * gravity * seconds, 0)
+    velocity = np.asarray(solids_of(together).velocity)[:, 0]
+    np.testing.assert_allclose(velocity, after[:, None] * [0.8, 0.6, 0.0], atol=1e-4)
+    kept = together.systems["objects"].impulses["ground"]
+    press, drag = np.asarray(kept.press), np.asarray(kept.drag)
+    weight = float(world.systems["objects"].solids.mass[0]) * gravity * 3 * SUBSTEP
+    np.testing.assert_allclose(press.sum(1), weight, rtol=1e-3)
+    np.testing.assert_allclose(np.linalg.norm(drag, axis=1)[0], friction * press[0], rtol=1e-4)
+    assert (np.linalg.norm(drag, axis=1)[1] <= friction * press[1]).all()
+    alone = thrown(jnp.float32(speeds[0]))
+    for one, other in zip(jax.tree.leaves(solids_of(alone)), jax.tree.leaves(solids_of(together)), strict=True):
+        np.testing.assert_allclose(one, other[0], atol=1e-6)
 
 
 def test_the_kernel_is_asked_only_for_what_it_can_do():
