@@ -231,9 +231,13 @@ def test_boxes_slide_and_rest_in_space():
 def test_the_kernel_is_asked_only_for_what_it_can_do():
     free = Environment(gravity=jnp.float32(9.8))
     blocks = replace(free, terrain=BlockGround(heights="0x11 3x2 0x20").build())
-    three, nine = (
-        build_solids([box(f"box{i}", (5.0 * i, 1.0)) for i in range(count)], 2, jnp.float32) for count in (3, 9)
-    )
+
+    def boxes(count, dimension=2):
+        rest = (1.0,) * (dimension - 1)
+        each = [box(f"box{i}", (5.0 * i, *rest), (2,) * dimension) for i in range(count)]
+        return build_solids(each, dimension, jnp.float32)
+
+    three, nine = map(boxes, (3, 9))
     none, few, many = Lists(None, None), Lists(no_pairs(36), None), Lists(no_pairs(400), None)
     assert can_launch(three, free, none, 36)
     assert can_launch(None, blocks, none, 36)
@@ -242,3 +246,6 @@ def test_the_kernel_is_asked_only_for_what_it_can_do():
     assert not can_launch(nine, free, none, 36)  # more corners than were tried
     assert not can_launch(three, free, none, 512)  # more than a lane can keep
     assert not can_launch(None, free, many, 36)  # likewise
+    assert can_launch(boxes(1, 3), free, none, 125)
+    assert not can_launch(boxes(2, 3), free, none, 125)  # in 3-D there are more numbers in a lane
+    assert not can_launch(boxes(4, 3), free, none, 8)

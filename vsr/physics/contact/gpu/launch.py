@@ -37,7 +37,8 @@ from vsr.physics.contact.voxels import ground_corners
 from vsr.physics.contract import Carriers, ContactBody, PointMotion
 from vsr.terrain.surface import by_numbers
 
-MOST_BODIES = 8
+MOST_BODIES = {2: 8, 3: 3}
+"""By dimension: the text of more in 3-D takes long to compile."""
 MOST_CORNERS = 32
 """Of all rigid bodies together, with those that fill up smaller ones' tables, and four of a round one: more was not
 tried."""
@@ -45,7 +46,7 @@ MOST_VERTICES = 512
 MOST_PAIRS = 256
 """Capacity for what is near voxels."""
 MOST_NUMBERS = 128
-"""Bodies and corners times vertices in a lane: more was not tried, and takes long to compile."""
+"""Bodies and corners times vertices in a lane, in 3-D half as many: more was not tried, and takes long to compile."""
 
 
 def can_launch(solids: Solids | None, environment: Environment, lists: Lists, vertices: int) -> bool:
@@ -56,9 +57,12 @@ def can_launch(solids: Solids | None, environment: Environment, lists: Lists, ve
     if solids is None:
         terrain = environment.terrain
         return (terrain is not None and terrain.blocks is not None) or bool(candidates)
-    corners = max(solids.count * solids.shapes.corner.shape[1], places_in_voxels(solids))
-    few = solids.count <= MOST_BODIES and corners <= MOST_CORNERS
-    return few and (solids.count + corners) * math.ceil(vertices / WARP) <= MOST_NUMBERS
+    corners, dimension = (
+        max(solids.count * solids.shapes.corner.shape[1], places_in_voxels(solids)),
+        solids.shapes.dimension,
+    )
+    few = solids.count <= MOST_BODIES[dimension] and corners <= MOST_CORNERS
+    return few and (solids.count + corners) * math.ceil(vertices / WARP) * (dimension - 1) <= MOST_NUMBERS
 
 
 def launching(duration: float, allowed: np.ndarray | None, interpret: bool) -> Resolve:
