@@ -306,11 +306,12 @@ class TestTextOfTheSimulator:
         test_evogym_kernel.test_the_kernel_moves_worlds_as_plain_jax_does(lanes)
 
     @pytest.mark.slow
-    def test_contact(self, way):
-        crate = [test_objects_kernel.OBJECTS["crate"]]
-        plain, kernel = test_objects_kernel.both(
-            crate, "squares", Flat().build(), seconds=0.05, shifts=(0.0,), self_contact=True
-        )
+    @pytest.mark.parametrize("engine", ["squares", "3-D"])
+    def test_contact(self, way, engine):
+        objects = test_objects_kernel.IN_SPACE if engine == "3-D" else test_objects_kernel.OBJECTS
+        shape = test_objects_kernel.BLOCK if engine == "3-D" else test_objects_kernel.FRAME
+        options = {"shape": shape, "seconds": 0.05, "shifts": (0.0,), "self_contact": True}
+        plain, kernel = test_objects_kernel.both([objects["crate"]], engine, Flat().build(), **options)
         test_objects_kernel.same(plain, kernel, 1e-4)
 
 

@@ -21,6 +21,7 @@ from vsr.world.spec import Object
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 KERNEL = "interpreted" if jax.default_backend() == "cpu" else "auto"
 FRAME = ("aaa", "a.a")
+BLOCK = [["aa"], ["aa"]]
 HILL = Polyline(x=[0.0, 36.0, 41.0, 60.0], y=[0.0, 0.0, 1.0, -1.0])
 OBJECTS = {
     "crate": Object(name="crate", shape={"type": "box", "size": (3, 3)}, position=(40.2, 1.5), velocity=(-2.0, 0.0)),
@@ -35,18 +36,36 @@ OBJECTS = {
     "pebble": Object(name="pebble", shape={"type": "ball", "radius": 1}, position=(40.4, 1.4), velocity=(-3.0, 0.0)),
     "peg": Object(name="peg", shape={"type": "box", "size": (1, 8)}, position=(47.0, 4.0), fixed=True),
 }
+IN_SPACE = {
+    "crate": Object(
+        name="crate",
+        shape={"type": "box", "size": (3, 2, 3)},
+        position=(38.0, 1.2, 2.1),
+        tilt=25.0,
+        velocity=(-5, 0.5, 0),
+    ),
+    "ball": Object(
+        name="ball", shape={"type": "ball", "radius": 1.5}, position=(44.0, 1.4, 1.5), velocity=(-12.0, 0.0, 0.0)
+    ),
+    "pebble": Object(
+        name="pebble", shape={"type": "ball", "radius": 1}, position=(37.3, 1.0, 1.4), velocity=(-5.0, 0.0, 0.0)
+    ),
+    "peg": Object(name="peg", shape={"type": "box", "size": (1, 8, 4)}, position=(28.9, 2.0, 2.0), fixed=True),
+}
 
 
 def both(objects, engine, terrain, *, shape=FRAME, at=(30.0, 0.0), seconds=0.25, shifts=(0.0, 0.3), **options):
     """Worlds after some time, robots shifted along x [m]: in plain JAX and by the kernel."""
     ends = []
     for implementation in ("xla", KERNEL):
-        world, state = world_with(objects, (body_of(engine, shape),), (at,), terrain, 9.8, **options)
+        body = body_of(engine, shape)
+        at = (*at, *(0.0,) * (body.dimension - len(at)))
+        world, state = world_with(objects, (body,), (at,), terrain, 9.8, **options)
         move = mover(world, seconds, implementation=implementation)
 
         def shifted(shift, state=state, move=move):
             (robot,) = state.robots
-            moved = replace(robot, position=robot.position + jnp.stack([shift, jnp.zeros(())]))
+            moved = replace(robot, position=robot.position.at[..., 0].add(shift))
             return move(replace(state, robots=(moved,)))
 
         ends.append(jax.jit(jax.vmap(shifted))(jnp.asarray(shifts)))
@@ -83,9 +102,31 @@ def same(plain, kernel, way):
 def test_the_kernel_does_what_plain_jax_does(engine, names, terrain, options):
     objects = [OBJECTS[name] for name in names]
     plain, kernel = both(objects, engine, terrain.build(), **options)
-    moved = np.abs(np.asarray(solids_of(plain).velocity) - np.array([item.velocity or (0, 0) for item in objects]))
-    assert (moved.max((0, 2))[~np.array([item.fixed for item in objects])] > 0.1).all()  # all have met something
+    assert all_have_met_something(plain, objects)
     same(plain, kernel, 2e-4 if "stone" in names else 1e-4)  # a stone that slips off the robot doubles rounding
+
+
+def all_have_met_something(state, objects):
+    """Whether every object that is not fixed has another velocity than at the start."""
+    velocity = np.asarray(solids_of(state).velocity)
+    start = np.array([item.velocity or (0,) * velocity.shape[-1] for item in objects])
+    return (np.abs(velocity - start).max((0, 2))[~np.array([item.fixed for item in objects])] > 0.1).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("names", "options"),
+    [
+        (("crate",), {}),
+        (("pebble",), {"self_contact": True}),
+        pytest.param(("crate", "ball", "peg"), {}, marks=pytest.mark.full),
+    ],
+)
+def test_the_kernel_does_what_plain_jax_does_in_space(names, options):
+    objects = [IN_SPACE[name] for name in names]
+    plain, kernel = both(objects, "3-D", Flat().build(), shape=BLOCK, **options)
+    assert all_have_met_something(plain, objects)
+    same(plain, kernel, 1e-4)
 
 
 @pytest.mark.slow
@@ -142,28 +183,69 @@ def test_pairs_without_a_place_are_counted():
 
 
 @pytest.mark.slow
-def test_momentum_is_kept():
+@pytest.mark.parametrize(("engine", "shape", "size"), [("squares", FRAME, (3, 2)), ("3-D", [["aaa"]], (3, 2, 2))])
+def test_momentum_is_kept(engine, shape, size):
     """A robot and a box meet in free space."""
-    objects = [box("box", (11.0, 1.0), velocity=(-6.0, 0.5), mass=4.0)]
-    world, state = world_with(objects, (body_of("squares", FRAME),))
+    dimension = len(size)
+    place, velocity = (11.0, *(1.0,) * (dimension - 1)), (-6.0, *(0.5,) * (dimension - 1))
+    objects = [box("box", place, size, velocity=velocity, mass=4.0)]
+    world, state = world_with(objects, (body_of(engine, shape),), ((0.0,) * dimension,))
     later = mover(world, 0.5, implementation=KERNEL)(state)
     assert float(solids_of(later).velocity[0, 0]) > -5.0  # they have met
     for before, after in zip(momenta(world, state), momenta(world, later), strict=True):
         np.testing.assert_allclose(after, before, atol=5e-4)
 
 
+@pytest.mark.slow
+def test_boxes_slide_and_rest_in_space():
+    """One slides on, one comes to rest: each within its cone of friction, in a batch as alone."""
+    seconds, gravity = 0.25, 9.8
+    world, state = world_with(
+        [box("box", (20.0, 1.5, 1.0), (3, 3, 2))], (body_of("3-D", [["a"]]),), ((30.0, 1, 0),), Flat().build(), gravity
+    )
+    move = mover(world, seconds, implementation=KERNEL)
+
+    def thrown(speed):
+        objects = state.systems["objects"]
+        along = jnp.array([0.8, 0.6, 0.0])
+        solids = replace(objects.solids, velocity=speed * along[None])
+        return move(replace(state, systems={"objects": replace(objects, solids=solids)}))
+
+    speeds = np.array([3.0, 0.4])
+    together = jax.vmap(thrown)(jnp.asarray(speeds, jnp.float32))
+    friction = np.sqrt(float(world.systems["objects"].solids.friction[0]) * float(world.environment.terrain.friction))
+    after = np.maximum(speeds - friction * gravity * seconds, 0)
+    velocity = np.asarray(solids_of(together).velocity)[:, 0]
+    np.testing.assert_allclose(velocity, after[:, None] * [0.8, 0.6, 0.0], atol=1e-4)
+    kept = together.systems["objects"].impulses["ground"]
+    press, drag = np.asarray(kept.press), np.asarray(kept.drag)
+    weight = float(world.systems["objects"].solids.mass[0]) * gravity * 3 * SUBSTEP
+    np.testing.assert_allclose(press.sum(1), weight, rtol=1e-3)
+    np.testing.assert_allclose(np.linalg.norm(drag, axis=1)[0], friction * press[0], rtol=1e-4)
+    assert (np.linalg.norm(drag, axis=1)[1] <= friction * press[1]).all()
+    alone = thrown(jnp.float32(speeds[0]))
+    for one, other in zip(jax.tree.leaves(solids_of(alone)), jax.tree.leaves(solids_of(together)), strict=True):
+        np.testing.assert_allclose(one, other[0], atol=1e-6)
+
+
 def test_the_kernel_is_asked_only_for_what_it_can_do():
     free = Environment(gravity=jnp.float32(9.8))
     blocks = replace(free, terrain=BlockGround(heights="0x11 3x2 0x20").build())
-    three, nine = (
-        build_solids([box(f"box{i}", (5.0 * i, 1.0)) for i in range(count)], 2, jnp.float32) for count in (3, 9)
-    )
+
+    def boxes(count, dimension=2):
+        rest = (1.0,) * (dimension - 1)
+        each = [box(f"box{i}", (5.0 * i, *rest), (2,) * dimension) for i in range(count)]
+        return build_solids(each, dimension, jnp.float32)
+
+    three, nine = map(boxes, (3, 9))
     none, few, many = Lists(None, None), Lists(no_pairs(36), None), Lists(no_pairs(400), None)
-    assert can_launch(three, free, none, 36, 2)
-    assert can_launch(None, blocks, none, 36, 2)
-    assert can_launch(None, free, few, 36, 2)
-    assert not can_launch(None, free, none, 36, 2)  # there is nothing to do
-    assert not can_launch(nine, free, none, 36, 2)  # more corners than were tried
-    assert not can_launch(three, free, none, 512, 2)  # more than a lane can keep
-    assert not can_launch(None, free, many, 36, 2)  # likewise
-    assert not can_launch(three, free, none, 36, 3)
+    assert can_launch(three, free, none, 36)
+    assert can_launch(None, blocks, none, 36)
+    assert can_launch(None, free, few, 36)
+    assert not can_launch(None, free, none, 36)  # there is nothing to do
+    assert not can_launch(nine, free, none, 36)  # more corners than were tried
+    assert not can_launch(three, free, none, 512)  # more than a lane can keep
+    assert not can_launch(None, free, many, 36)  # likewise
+    assert can_launch(boxes(1, 3), free, none, 125)
+    assert not can_launch(boxes(2, 3), free, none, 125)  # in 3-D there are more numbers in a lane
+    assert not can_launch(boxes(4, 3), free, none, 8)

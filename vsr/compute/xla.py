@@ -62,12 +62,9 @@ def materialize(witness: Array, values: Tree) -> Tree:
     return jax.lax.while_loop(lambda _: impossible, _exchanged, values)
 
 
-def iterate(count: int, change: Callable[[Tree], Tree], start: Tree, *, long: bool = False) -> Tree:
-    """`change` applied `count` times: on the CPU in a loop, elsewhere one after the other.
-
-    long: what is applied would make a kernel's text too long if it stood there several times.
-    """
-    if count > 1 and (for_cpu() or (long and in_kernel())):
+def iterate(count: int, change: Callable[[Tree], Tree], start: Tree) -> Tree:
+    """`change` applied `count` times: on the CPU in a loop, elsewhere one after the other."""
+    if count > 1 and for_cpu():
         return jax.lax.fori_loop(0, count, lambda _, now: change(now), start)
     for _ in range(count):
         start = change(start)

@@ -90,6 +90,24 @@ class Carriers(NamedTuple):
     offset: Array
     """the vertex seen from its carrier, where this is not turned [m], (2, p)"""
 
+    @property
+    def moving(self) -> tuple[Array, ...]:
+        """What another kernel may change."""
+        return (self.table,)
+
+
+class PointMotion(NamedTuple):
+    """The same of vertices that nothing else carries."""
+
+    position: Array
+    """[m], (p, dimension)"""
+    velocity: Array
+    """[m/s], (p, dimension)"""
+
+    @property
+    def moving(self) -> tuple[Array, ...]:
+        return tuple(self)
+
 
 class RigidParts(NamedTuple):
     """How the corners of a model's voxels are fastened to its rigid parts, for recordings."""
@@ -339,12 +357,12 @@ class KernelLayout:
         """How a loop of control steps runs: jax.lax.scan, or one for a single world that does the same."""
         return jax.lax.scan
 
-    def carriers(self, model: Any, state: Any) -> Carriers | None:
+    def carriers(self, model: Any, state: Any) -> Carriers | PointMotion | None:
         """Of the vertices of a packed state, for other kernels; None if its kernel has them otherwise."""
         return None
 
-    def with_carriers(self, state: Any, table: Array) -> Any:
-        """A packed state that has carriers with another table of them."""
+    def with_carriers(self, state: Any, *moving: Array) -> Any:
+        """A packed state that has carriers, moving in another way (Carriers.moving)."""
         raise NotImplementedError("this layout has no carriers")
 
 

@@ -142,9 +142,11 @@ def advance_coupled(
 
     steps = count // stride
     between = largest_divisor(steps, STEPS_PER_LIST)
-    launches = chosen(implementation, models[0].mass.dtype) == "fused"
-    # In 3-D, and with sand, a contact step is a large program: several would take minutes to compile.
-    together = TOGETHER if launches and at_vertices and models[0].present.ndim == 2 else 1
+    # Where a contact step is no launch it is a large program: several would take minutes to compile.
+    launches = chosen(implementation, models[0].mass.dtype) == "fused" and all(
+        hasattr(system, "launches") and system.launches(environment, others[name]) for name, system in systems.items()
+    )
+    together = TOGETHER if launches else 1
 
     def several(carry: Carry) -> Carry:
         states, others, seen, given = carry

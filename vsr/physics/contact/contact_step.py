@@ -33,7 +33,7 @@ from vsr.physics.contact.narrowphase import (
     vertices_in_bodies,
     vertices_in_voxels,
 )
-from vsr.physics.contact.solids import Solids, SolidState, flown, pushed
+from vsr.physics.contact.solids import Masses, Solids, SolidState, bodies_of, flown, pushed
 from vsr.physics.contact.solver import Contact, Counts, Impulse, no_impulse, solve
 from vsr.physics.contact.vectors import look_up, one_hot, summed, widened
 from vsr.physics.contact.voxels import faces, ground_corners
@@ -107,28 +107,40 @@ def resolve(
     moving = nodes.position, velocity, vertices, state, impulses
     position, velocity, vertices, before, impulses = widened(moving, velocity.ndim - 2)
     nodes, velocity = materialize(velocity, (nodes._replace(position=position), velocity))
-    state = None
-    now, drift = _speeds(velocity, None, None), _speeds(position - vertices, None, None)
-    if before is not None and solids is not None:
-        state = flown(solids, before, environment, duration)
-        now = _speeds(velocity, state.velocity, state.spin)
-        way = 0.5 * duration * (before.velocity + state.velocity)
-        drift = _speeds(position - vertices, way, duration * before.spin)
+    state = None if before is None or solids is None else flown(solids, before, environment, duration)
+    now, drift = moves_before(velocity, position - vertices, before, state, duration)
     moves, kept = _with_bodies(solids, environment, state, impulses, lattice, nodes, (now, drift), duration)
     (after, drifted), kept = _with_voxels(environment, lists, lattice, nodes, kept, moves, duration)
     shift = jax.tree.map(jnp.subtract, drifted, drift)
     if state is not None and solids is not None:
-        parts = (after.bodies, after.spin, shift.bodies, shift.spin)
-        state = pushed(solids, state, *(jnp.swapaxes(part, 0, 1) for part in parts))
+        state = pushed_by_contacts(solids, state, after, shift)
     return state, kept, after.given, shift.given, position + shift.nodes
 
 
-def _speeds(nodes: Array, bodies: Array | None, spin: Array | None) -> Speeds:
-    """How everything moves, or has moved; nodes: (dimension, p), bodies and spin: (s, ...), None if there are none."""
-    still = jnp.zeros_like(nodes)
-    if bodies is None or spin is None:
-        return Speeds(nodes, still, nodes[:, :0], nodes[: 2 * nodes.shape[0] - 3, :0])
-    return Speeds(nodes, still, jnp.swapaxes(bodies, 0, 1), jnp.swapaxes(spin, 0, 1))
+def moves_before(
+    velocity: Array, way: Array, before: SolidState | None, after: SolidState | None, duration: float
+) -> Moves:
+    """How everything moves before contacts, and by how much it has in the step [s].
+
+    velocity, way: of the vertices [m/s, m], (dimension, p); before, after: rigid bodies before the step, and after it
+    if they touch nothing; None if there are none.
+    """
+    still = jnp.zeros_like(velocity)
+    if before is None or after is None:
+        (dimension, _, *further), kind = velocity.shape, velocity.dtype
+        none = jnp.zeros((dimension, 0, *further), kind), jnp.zeros((2 * dimension - 3, 0, *further), kind)
+        return Speeds(velocity, still, *none), Speeds(way, still, *none)
+    gone = 0.5 * duration * (before.velocity + after.velocity), duration * before.spin
+    return (
+        Speeds(velocity, still, jnp.swapaxes(after.velocity, 0, 1), jnp.swapaxes(after.spin, 0, 1)),
+        Speeds(way, still, *(jnp.swapaxes(part, 0, 1) for part in gone)),
+    )
+
+
+def pushed_by_contacts(solids: Masses, state: SolidState, after: Speeds, shift: Speeds) -> SolidState:
+    """Rigid bodies as they move after contacts, and shifted by them."""
+    parts = after.bodies, after.spin, shift.bodies, shift.spin
+    return pushed(solids, state, *(jnp.swapaxes(part, 0, 1) for part in parts))
 
 
 def _with_bodies(
@@ -148,7 +160,7 @@ def _with_bodies(
     if solids is not None and state is not None:
         placed = materialize(state.position, place(solids.shapes, state.position, state.rotation))
         lists = rigid_contacts(solids, state, environment, nodes, placed)
-        bodies, rounds = solids.bodies(state), solids.shapes.round
+        bodies, rounds = bodies_of(solids, state), solids.shapes.round
         if lists:
             contacts["bodies"] = together(list(lists.values()))
         contacts["corners"] = bodies_in_voxels(nodes, lattice, bodies, placed, rounds)
@@ -193,7 +205,7 @@ def rigid_contacts(
     solids: Solids, state: SolidState, environment: Environment, nodes: Nodes, placed: Placed
 ) -> dict[str, Contact]:
     """Contacts of rigid bodies with each other and with the ground, by list."""
-    bodies, rounds, free, terrain = solids.bodies(state), solids.shapes.round, solids.free, environment.terrain
+    bodies, rounds, free, terrain = bodies_of(solids, state), solids.shapes.round, solids.free, environment.terrain
     found = has_body_contacts(nodes, bodies, placed, rounds, solids.fixed)
     if len(free) and terrain is not None:
         found["ground"] = bodies_on_ground(nodes, bodies, placed, terrain, free, rounds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +14,21 @@ from vsr.environment import Environment
 from vsr.physics.contact.bodies import Bodies
 from vsr.physics.contact.convex import Shapes
 from vsr.physics.contact.vectors import beside, cross, dot, unit
+
+
+class Masses(Protocol):
+    """What is asked of rigid bodies here; fields as of Solids."""
+
+    @property
+    def mass(self) -> Array: ...
+    @property
+    def inertia(self) -> Array: ...
+    @property
+    def friction(self) -> Array: ...
+    @property
+    def restitution(self) -> Array: ...
+    @property
+    def fixed(self) -> tuple[bool, ...]: ...
 
 
 @jax.tree_util.register_dataclass
@@ -57,23 +73,6 @@ class Solids:
         spin = jnp.zeros((self.count, 2 * dimension - 3), self.position.dtype)
         return SolidState(self.position, self.rotation, self.velocity, spin)
 
-    def bodies(self, state: SolidState) -> Bodies:
-        """As contacts see them."""
-        return Bodies(
-            inverse_mass=1 / self.mass,
-            inverse_inertia=self._inverse_inertia(state),
-            friction=self.friction,
-            restitution=self.restitution,
-        )
-
-    def _inverse_inertia(self, state: SolidState) -> Array:
-        """In the world's axes, (k, k, s)."""
-        own = jnp.swapaxes(1 / self.inertia, 0, 1)
-        if own.shape[0] == 1:
-            return own[None]
-        turn = jnp.moveaxis(state.rotation, 0, 2)
-        return ((turn * own)[:, None] * turn[None]).sum(2)
-
     def momentum(self, state: SolidState) -> Array:
         """Linear momentum of those that move [kg m/s], (dimension,)."""
         return (self.mass[self.free, None] * state.velocity[self.free]).sum(0)
@@ -94,10 +93,31 @@ class SolidState:
     """[rad/s], (s, 1) in 2-D, (s, 3) in 3-D"""
 
 
-def flown(solids: Solids, state: SolidState, environment: Environment, duration: float) -> SolidState:
+def bodies_of(solids: Masses, state: SolidState) -> Bodies:
+    """As contacts see them."""
+    return Bodies(
+        inverse_mass=1 / solids.mass,
+        inverse_inertia=_inverse_inertia(solids, state),
+        friction=solids.friction,
+        restitution=solids.restitution,
+    )
+
+
+def _inverse_inertia(solids: Masses, state: SolidState) -> Array:
+    """In the world's axes, (k, k, s)."""
+    own = jnp.swapaxes(1 / solids.inertia, 0, 1)
+    if own.shape[0] == 1:
+        return own[None]
+    turn = jnp.moveaxis(state.rotation, 0, 2)
+    return ((turn * own)[:, None] * turn[None]).sum(2)
+
+
+def flown(solids: Masses, state: SolidState, environment: Environment, duration: float) -> SolidState:
     """A step [s] later, if nothing is touched: centers on parabolas, and turning with its angular momentum kept."""
-    falls = beside(~np.array(solids.fixed, bool), state.velocity[:, 0], 1)
-    velocity = state.velocity.at[:, -1].add(-duration * environment.gravity * falls)
+    falls = np.zeros((len(solids.fixed), state.velocity.shape[1]))
+    falls[:, -1] = ~np.array(solids.fixed, bool)
+    falls = beside(falls.astype(state.velocity.dtype), state.velocity, 2)
+    velocity = state.velocity - duration * environment.gravity * falls
     position = state.position + 0.5 * duration * (state.velocity + velocity)
     if state.spin.shape[1] == 1:
         return SolidState(position, _turned(state.rotation, duration * state.spin), velocity, state.spin)
@@ -105,7 +125,7 @@ def flown(solids: Solids, state: SolidState, environment: Environment, duration:
     return SolidState(position, rotation, velocity, spin)
 
 
-def pushed(solids: Solids, state: SolidState, velocity: Array, spin: Array, shift: Array, turn: Array) -> SolidState:
+def pushed(solids: Masses, state: SolidState, velocity: Array, spin: Array, shift: Array, turn: Array) -> SolidState:
     """With other velocities [m/s] and spins [rad/s], shifted [m] and turned [rad] a little; each (s, ...).
 
     The angular momentum is that of the spin before the turn.
@@ -116,7 +136,7 @@ def pushed(solids: Solids, state: SolidState, velocity: Array, spin: Array, shif
     return SolidState(state.position + shift, rotation, velocity, spin)
 
 
-def _spun(solids: Solids, state: SolidState, duration: float) -> tuple[Array, Array]:
+def _spun(solids: Masses, state: SolidState, duration: float) -> tuple[Array, Array]:
     """Rotations and spins in 3-D after a step [s] without torque.
 
     The free rigid body, split into turns about its own axes, each with the part of the angular momentum along that axis
@@ -124,27 +144,27 @@ def _spun(solids: Solids, state: SolidState, duration: float) -> tuple[Array, Ar
     """
     whole, inertia = _momentum(solids, state.rotation, state.spin), solids.inertia
     own = _own(state.rotation, whole)
-    momentum, columns = jnp.swapaxes(own, 0, 1), [state.rotation[:, :, axis] for axis in range(3)]
+    momentum, columns = [own[:, axis] for axis in range(3)], [state.rotation[:, :, axis] for axis in range(3)]
     for axis, share in ((0, 0.5), (1, 0.5), (2, 1.0), (1, 0.5), (0, 0.5)):
         first, second = (axis + 1) % 3, (axis + 2) % 3
         angle = share * duration * momentum[axis] / inertia[:, axis]
         cosine, sine = jnp.cos(angle), jnp.sin(angle)
         one, other = momentum[first], momentum[second]
         # The body turns; in its own axes the angular momentum turns the other way.
-        momentum = momentum.at[first].set(cosine * one + sine * other).at[second].set(cosine * other - sine * one)
+        momentum[first], momentum[second] = cosine * one + sine * other, cosine * other - sine * one
         one, other, cosine, sine = columns[first], columns[second], cosine[:, None], sine[:, None]
         columns[first], columns[second] = cosine * one + sine * other, cosine * other - sine * one
     rotation = _orthonormal(columns[0], columns[1])
     return rotation, _spin_of(solids, rotation, whole)
 
 
-def _momentum(solids: Solids, rotation: Array, spin: Array) -> Array:
+def _momentum(solids: Masses, rotation: Array, spin: Array) -> Array:
     """Angular momentum in the world's axes [kg m²/s], 0 of what is fixed, (s, 3)."""
     moves = beside(~np.array(solids.fixed, bool), spin[:, 0], 1)[:, None]
     return _along(rotation, jnp.where(moves, solids.inertia * _own(rotation, spin), 0))
 
 
-def _spin_of(solids: Solids, rotation: Array, momentum: Array) -> Array:
+def _spin_of(solids: Masses, rotation: Array, momentum: Array) -> Array:
     """The spin that has an angular momentum, (s, 3)."""
 
     def spin(momentum: Array) -> Array:

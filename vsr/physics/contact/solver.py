@@ -17,7 +17,7 @@ joint center of mass are kept to rounding. Arrays are those of vsr.physics.conta
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -25,7 +25,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.compute.xla import iterate, materialize
+from vsr.compute.xla import in_kernel, iterate, materialize
 from vsr.environment.surfaces import BOUNCE_SPEED, SLOP
 from vsr.physics.contact.bodies import Sides, Speeds
 from vsr.physics.contact.vectors import dot
@@ -37,6 +37,8 @@ LEFT = 0.5 * SLOP
 SLIDES = 0.7
 """Share of a step for which friction at its limit has moved vertices, at most: two thirds for three substeps of
 semi-implicit Euler, a half for a constant force."""
+SETTLED = 1e-6
+"""Share of the largest impulse of a group at first, up to which a change is rounding."""
 STICKS = 0.999
 """Share of the greatest friction below which a contact sticks."""
 
@@ -154,22 +156,72 @@ def _admitted(contact: Contact, impulse: Impulse) -> Impulse:
 
 
 _State = tuple[Speeds, tuple[Impulse, ...]]
+_Once = Callable[[tuple[Speeds, Impulse]], tuple[Speeds, Impulse]]
+"""A group solved once."""
 
 
 def _improved(
     contacts: Sequence[Contact], asked: Sequence[_Asked], least: Sequence[Array], counts: Counts, state: _State
 ) -> _State:
     """All groups solved several times over; least: impulse along the normal [N s], m."""
+    once = [partial(_pass, *group) for group in zip(contacts, asked, least, strict=True)]
+    return _repeated(contacts, once, counts.iterations, counts.passes, state)
+
+
+def _repeated(
+    contacts: Sequence[Contact], once: Sequence[_Once], often: int, passes: tuple[int, ...], state: _State
+) -> _State:
+    """Each group solved several times before the next one, and all that several times over."""
+    if in_kernel():
+        return _until_settled(contacts, once, often, passes, state)
 
     def improve(state: _State) -> _State:
         now, impulses = state
         better = []
-        for *group, impulse, often in zip(contacts, asked, least, impulses, counts.passes, strict=True):
-            now, after = iterate(often, partial(_pass, *group), (now, impulse), long=True)
+        for one, impulse, times in zip(once, impulses, passes, strict=True):
+            now, after = iterate(times, one, (now, impulse))
             better.append(after)
         return now, tuple(better)
 
-    return iterate(counts.iterations, improve, state, long=True)
+    return iterate(often, improve, state)
+
+
+def _until_settled(
+    contacts: Sequence[Contact], once: Sequence[_Once], often: int, passes: tuple[int, ...], state: _State
+) -> _State:
+    """The same, but what no longer changes is not solved again. In a batch of plain JAX all worlds would wait."""
+    wholes = [whole(*pair) for pair in zip(contacts, state[1], strict=True)]
+    least = [SETTLED**2 * dot(push, push).max() for push in wholes]
+
+    def again(times: int, work: Callable[[Any], tuple[Any, Array]], start: Any) -> tuple[Any, Array]:
+        """`work` until it changes nothing, and whether it ever did."""
+        if times == 1:
+            return work(start)
+
+        def turn(before: Any) -> Any:
+            number, _, moved, now = before
+            now, changes = work(now)
+            return number + 1, changes, moved | changes, now
+
+        first = jnp.int32(0), jnp.bool_(True), jnp.bool_(False), start
+        *_, moved, now = jax.lax.while_loop(lambda now: (now[0] < times) & now[1], turn, first)
+        return now, moved
+
+    def one(number: int, before: tuple[Speeds, Impulse]) -> tuple[tuple[Speeds, Impulse], Array]:
+        after = once[number](before)
+        change = whole(contacts[number], after[1]) - whole(contacts[number], before[1])
+        return after, (dot(change, change) > least[number]).any()
+
+    def improve(state: _State) -> tuple[_State, Array]:
+        now, impulses = state
+        better, moved = [], []
+        for number, (impulse, times) in enumerate(zip(impulses, passes, strict=True)):
+            (now, after), changes = again(times, partial(one, number), (now, impulse))
+            better.append(after)
+            moved.append(changes)
+        return (now, tuple(better)), jnp.stack(moved).any()
+
+    return again(often, improve, state)[0]
 
 
 def _pass(contact: Contact, asked: _Asked, least: Array, state: tuple[Speeds, Impulse]) -> tuple[Speeds, Impulse]:
@@ -318,15 +370,8 @@ def _shifted(
     for contact, shift in zip(contacts, shifts, strict=True):
         moves = contact.sides.pushed(moves, materialize(moves.nodes, whole(contact, shift)))
 
-    def improve(state: _State) -> _State:
-        moves, shifts = state
-        better = []
-        for *group, shift, often in zip(contacts, asked, undone, shifts, counts.passes, strict=True):
-            moves, after = iterate(often, partial(_shift, *group), (moves, shift), long=True)
-            better.append(after)
-        return moves, tuple(better)
-
-    moves, shifts = iterate(counts.shifts, improve, (moves, shifts), long=True)
+    once = [partial(_shift, *group) for group in zip(contacts, asked, undone, strict=True)]
+    moves, shifts = _repeated(contacts, once, counts.shifts, counts.passes, (moves, shifts))
     for contact, shift in zip(contacts, shifts, strict=True):
         now = contact.sides.steadied(now, whole(contact, shift))
     return now, jax.tree.map(jnp.add, drift, moves)

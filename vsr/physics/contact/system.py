@@ -127,7 +127,7 @@ class Objects:
         nodes, _ = nodes_of(robots + self._contact_bodies(state.voxel_bodies))
         allowed = may_touch(state.lattices, self.self_contact)
         # The kernel finds vertices near voxels itself.
-        if candidates.vertices is not None and allowed is not None and not self._launches(environment, state):
+        if candidates.vertices is not None and allowed is not None and not self.launches(environment, state):
             surface = lattice.at_surface & nodes.exists
             pairs = _list_anew(
                 nodes.position, surface, nodes.position, lattice, jnp.asarray(allowed), candidates.vertices
@@ -174,21 +174,20 @@ class Objects:
 
     def _resolving(self, around: Environment, state: ObjectState, duration: float) -> Resolve:
         """All contacts of a step: by the kernel where it can run, else in plain JAX."""
-        if not self._launches(around, state):
+        if not self.launches(around, state):
             return resolving(duration)
         from vsr.physics.contact.gpu.launch import launching
 
         allowed = may_touch(state.lattices, self.self_contact)
         return launching(duration, allowed, chosen(self.implementation, state.given.dtype) == "interpreted")
 
-    def _launches(self, environment: Environment, state: ObjectState) -> bool:
-        """Whether contacts are the kernel's."""
+    def launches(self, environment: Environment, state: ObjectState) -> bool:
+        """Whether its steps are launches of the kernel of contacts."""
         if chosen(self.implementation, state.given.dtype) not in KERNELS:
             return False
         from vsr.physics.contact.gpu.launch import can_launch
 
-        dimension, vertices = state.given.shape
-        return can_launch(self.solids, environment, state.candidates, vertices, dimension)
+        return can_launch(self.solids, environment, state.candidates, state.given.shape[1])
 
     @property
     def names(self) -> tuple[str, ...]:

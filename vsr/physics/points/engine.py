@@ -18,6 +18,8 @@ from vsr.physics.contract import (
     Energies,
     Engine,
     Hull,
+    KernelLayout,
+    PointMotion,
     RigidParts,
     SpringEnds,
     Vertices,
@@ -37,9 +39,21 @@ from vsr.physics.telemetry import EXPLOSION_SPEED, Telemetry
 from vsr.robot.material import Material
 
 
+class PointKernel(KernelLayout):
+    """Nodes as the kernel of point masses has them: as they are."""
+
+    def carriers(self, model: PointModel, state: PointState) -> PointMotion:
+        return PointMotion(*(part.reshape(-1, model.dimension) for part in (state.position, state.velocity)))
+
+    def with_carriers(self, state: PointState, *moving: Array) -> PointState:
+        position, velocity = (part.reshape(state.position.shape) for part in moving)
+        return replace(state, position=position, velocity=velocity)
+
+
 class PointEngine(Engine):
     """Point masses in 2-D and 3-D, shared by voxels with a common face."""
 
+    kernel = PointKernel()
     default_integrator = DEFAULT_INTEGRATOR
     scales = ("frequency", "damping", "friction", "mass")
 

@@ -102,15 +102,15 @@ def advance(
     body = VoxelNeighborhood(model.present.shape, model.layer.shape[0], isinstance(side, tuple))
     numbers = voxel_numbers(model, inputs, state, side, control, None if joints is None else joints.layers)
     order = None if joints is None else joints.order
-    start = NodeState(split(state.position, axis), split(state.velocity, axis))
     options = {"integrator": model.integrator, "interpret": interpret}
     if fits_one_program(body, numbers) or model.chambers is not None:
         known = gather_known(numbers, _carrying(model, inputs), substep, order)
         times = {"substep": substep, "count": count, "rounds": follow_rounds(model)}
-        moving = _resident(known, start, body=body, **times, **options)
-    else:
-        launcher = Launcher(body, inputs, substep, by_velocity=True, **options)
-        moving = _by_launches(launcher, launcher.known(numbers, order), start, count, 1 if interpret else TOGETHER)
+        position, velocity = _resident(known, state.position, state.velocity, body=body, **times, **options)
+        return replace(state, position=position, velocity=velocity)
+    start = NodeState(split(state.position, axis), split(state.velocity, axis))
+    launcher = Launcher(body, inputs, substep, by_velocity=True, **options)
+    moving = _by_launches(launcher, launcher.known(numbers, order), start, count, 1 if interpret else TOGETHER)
     return replace(state, position=join(moving.position, axis), velocity=join(moving.velocity, axis))
 
 
@@ -186,7 +186,8 @@ def _chamber_numbers(model: PointModel, inputs: StepInputs, state: PointState, c
 @partial(jax.jit, static_argnames=("body", "integrator", "substep", "count", "rounds", "interpret"))
 def _resident(
     known: KernelInputs,
-    start: NodeState,
+    position: Array,
+    velocity: Array,
     *,
     body: VoxelNeighborhood,
     integrator: str,
@@ -194,9 +195,9 @@ def _resident(
     count: int,
     rounds: int,
     interpret: bool,
-) -> NodeState:
-    """All substeps in one launch."""
-    shape, motion = start.position[0].shape, [part.reshape(-1) for part in jax.tree.leaves(start)]
+) -> tuple[Array, Array]:
+    """All substeps in one launch; position, velocity: of the nodes, before and after."""
+    shape, motion = position.shape, [part.reshape(-1, position.shape[-1]) for part in (position, velocity)]
     order = () if known.order is None else (known.order.node, known.order.count)
     lanes = _lanes(body)
     far = jax.ShapeDtypeStruct((body.far_springs, FAR_FIELDS, lanes), motion[0].dtype)
@@ -212,7 +213,7 @@ def _resident(
         interpret=interpret,
         name="move_robot",
     )(*motion, *order, known.numbers, *known.tables)
-    return jax.tree.unflatten(jax.tree.structure(start), [part.reshape(shape) for part in after[: len(motion)]])
+    return after[0].reshape(shape), after[1].reshape(shape)
 
 
 def fits_one_program(body: VoxelNeighborhood, numbers: VoxelNumbers) -> bool:
@@ -285,7 +286,7 @@ class _Program:
         tables = tables[: -len(self.scratch)]
         self.far: Any = tables[-1]
         tables = tables[:-1] if body.far_springs else tables
-        self.after, tables = tables[-self.fields :], tables[self.fields : -self.fields]
+        self.after, tables = tables[-2:], tables[2:-2]
         self.order, tables = (None, tables) if body.layers == 1 else (tables[:2], tables[2:])
         self.known = Known(tables[0], tables[1:], shapes)
         self.motion = self.scratch[0]
@@ -332,12 +333,13 @@ class _Program:
 
     def kept(self, nodes: _Nodes) -> NodeState:
         """Their motion in memory."""
-        values = [load(table.at[nodes.node]) for table in self.after]
-        return NodeState(tuple(values[: self.dimension]), tuple(values[self.dimension :]))
+        axes = range(self.dimension)
+        return NodeState(*(tuple(load(table.at[nodes.node, axis]) for axis in axes) for table in self.after))
 
     def keep(self, nodes: _Nodes, moving: NodeState) -> None:
-        for table, values in zip(self.after, jax.tree.leaves(moving), strict=True):
-            store(table.at[nodes.node], values, mask=nodes.works)
+        for table, vector in zip(self.after, (moving.position, moving.velocity), strict=True):
+            for axis, values in enumerate(vector):
+                store(table.at[nodes.node, axis], values, mask=nodes.works)
 
     def show(self, nodes: _Nodes, moving: NodeState) -> None:
         """To all lanes."""

@@ -67,7 +67,8 @@ class SquareKernel(KernelLayout):
             return None
         return Carriers(state.table, jnp.moveaxis(geometry.vertex_offsets(model), -1, 0).reshape(2, -1))
 
-    def with_carriers(self, state: Any, table: Array) -> Any:
+    def with_carriers(self, state: Any, *moving: Array) -> Any:
+        (table,) = moving
         return replace(state, table=table)
 
 

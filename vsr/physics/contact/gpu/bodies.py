@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,13 +19,24 @@ from vsr.physics.contact.solver import Contact
 from vsr.physics.contact.vectors import summed
 
 
-def bodies_of(lanes: Lanes) -> Bodies:
+class Masses(NamedTuple):
+    """Of rigid bodies (vsr.physics.contact.solids.Masses)."""
+
+    mass: Array
+    inertia: Array
+    friction: Array
+    restitution: Array
+    fixed: tuple[bool, ...]
+
+
+def masses_of(lanes: Lanes) -> Masses:
     tables = lanes.known.bodies
-    return Bodies(
-        numbers_of(tables.inverse_mass),
-        numbers_of(tables.inverse_inertia)[None, None],
+    return Masses(
+        numbers_of(tables.mass),
+        numbers_of(tables.inertia),
         numbers_of(tables.friction),
         numbers_of(tables.restitution),
+        lanes.plan.fixed,
     )
 
 
@@ -74,9 +87,9 @@ def _on_ground(lanes: Lanes, bodies: Bodies) -> Contact:
 
 def vertices_in_bodies(lanes: Lanes, bodies: Bodies, outward: Array) -> Group:
     """Vertices in rigid bodies: a table of all pairs, (s, lanes)."""
-    tables, nodes = lanes.known.bodies, lanes.nodes
-    turn = jnp.moveaxis(numbers_of(tables.rotation), 0, 2)
-    lever = nodes.position[:, None] - numbers_of(tables.position).T[:, :, None]
+    tables, shared, nodes = lanes.known.bodies, lanes.shared, lanes.nodes
+    turn = jnp.moveaxis(numbers_of(shared.rotation), 0, 2)
+    lever = nodes.position[:, None] - numbers_of(shared.center).T[:, :, None]
 
     def face(number: int) -> tuple[Array, Array]:
         normal = numbers_of(tables.normal, slice(None), number)

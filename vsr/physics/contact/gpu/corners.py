@@ -14,11 +14,12 @@ from jax import Array
 
 from vsr.compute.gpu.language import load
 from vsr.physics.contact.bodies import Bodies, Rows
-from vsr.physics.contact.gpu.lanes import Group, Lanes, OwnBodies, lanes_for, read
+from vsr.physics.contact.gpu.lanes import Group, Lanes, OwnBodies, lanes_for, numbers_of, read
 from vsr.physics.contact.gpu.tables import GroundCorners
-from vsr.physics.contact.gpu.voxels import BITS, FACES, InVoxels, OnFaces, Voxels
+from vsr.physics.contact.gpu.voxels import BITS, InVoxels, OnFaces, Voxels
 from vsr.physics.contact.solver import Impulse
 from vsr.physics.contact.vectors import summed
+from vsr.physics.contact.voxels import faces
 
 
 class CornersOf(NamedTuple):
@@ -42,16 +43,16 @@ class CornersOf(NamedTuple):
 def corners_of(lanes: Lanes, numbers: Sequence[int], rounds: Sequence[int] = ()) -> CornersOf:
     """Of the bodies with these numbers, one body after the other; then centers of round ones, all of them once for
     each face of a voxel."""
-    tables, corners = lanes.known.bodies, lanes.plan.corners
+    tables, shared, corners, axes = lanes.known.bodies, lanes.shared, lanes.plan.corners, range(lanes.plan.dimension)
     first = len(numbers) * corners
-    lane, row, active = lanes_for(first + len(rounds) * len(FACES))
+    lane, row, active = lanes_for(first + len(rounds) * len(faces(lanes.plan.dimension)))
     number = jnp.full_like(lane, (*numbers, *rounds)[0])
     for place, body in enumerate(numbers):
         number = jnp.where(jax.lax.div(row, corners) == place, body, number)
     for place, body in enumerate(rounds):
         number = jnp.where((row >= first) & (jax.lax.rem(row - first, len(rounds)) == place), body, number)
-    own = jnp.stack([load(tables.corner.at[number, jax.lax.rem(row, corners), part]) for part in range(2)])
-    turn = [[load(tables.rotation.at[number, row, column]) for column in range(2)] for row in range(2)]
+    own = jnp.stack([load(tables.corner.at[number, jax.lax.rem(row, corners), part]) for part in axes])
+    turn = [[load(shared.rotation.at[number, one, other]) for other in axes] for one in axes]
     lever = jnp.stack([summed(jnp.stack(axis) * own, 0) for axis in turn])
     return CornersOf(
         lane,
@@ -59,7 +60,7 @@ def corners_of(lanes: Lanes, numbers: Sequence[int], rounds: Sequence[int] = ())
         active,
         number,
         (active & (number == np.arange(lanes.plan.bodies)[:, None])).astype(jnp.float32),
-        jnp.stack([load(tables.position.at[number, part]) for part in range(2)]) + lever,
+        jnp.stack([load(shared.center.at[number, part]) for part in axes]) + lever,
         lever,
         *(read(table, number) for table in (tables.radius, tables.friction, tables.restitution)),
     )
@@ -75,7 +76,7 @@ def bodies_in_voxels(lanes: Lanes, voxels: Voxels, bodies: Bodies) -> Group:
     if rounds:
         corners, cell, on_faces = _on_faces(voxels, corners, cell, count, rounds)
         may = may | (on_faces.lanes & corners.active)
-    many = count + len(rounds) * len(FACES)
+    many = count + len(rounds) * len(faces(lanes.plan.dimension))
     places = InVoxels(lanes, corners.lane, many, corners.point, cell, outward, may, on_faces=on_faces)
     side = OwnBodies(corners.lever, corners.own)
     contact = places.contact(corners.friction, corners.restitution, Rows(lanes.nodes, bodies, places, side))
@@ -87,10 +88,9 @@ def _on_faces(
 ) -> tuple[CornersOf, Array, OnFaces]:
     """Round bodies at the faces of voxels that are nearest to them, one for each number of a face, with the voxels;
     first: lane of the first of them."""
-    tables = voxels.lanes.known.bodies
     distance, normal, place = jnp.zeros_like(corners.radius), corners.lever, corners.point
     for order, body in enumerate(rounds):
-        center = jnp.stack([load(tables.position.at[body, part]) for part in range(2)])
+        center = numbers_of(voxels.lanes.shared.center, body)
         for number, (nearest, face) in enumerate(voxels.nearest(center)):
             here = corners.lane == first + number * len(rounds) + order
             cell, distance = jnp.where(here, nearest, cell), jnp.where(here, face.distance, distance)

@@ -1,4 +1,4 @@
-"""Contacts in a GPU kernel: found and solved in one launch, in 2-D.
+"""Contacts in a GPU kernel: found and solved in one launch, with all that rigid bodies do in the step.
 
 A warp has a world, a lane some of its vertices, voxels, corners of rigid bodies or pairs that are near each other. What
 concerns a rigid body as a whole is computed in all lanes alike. Lanes add up what they found, or exchange it
@@ -12,18 +12,19 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 
 from vsr.compute.gpu.language import WARP, kernel_call
-from vsr.physics.contact.bodies import Bodies, Speeds
-from vsr.physics.contact.contact_step import Moves
-from vsr.physics.contact.gpu.bodies import among_bodies, bodies_of, in_blocks, vertices_in_bodies
+from vsr.environment import Environment
+from vsr.physics.contact.bodies import Bodies
+from vsr.physics.contact.contact_step import Moves, moves_before, pushed_by_contacts
+from vsr.physics.contact.gpu.bodies import among_bodies, in_blocks, masses_of, vertices_in_bodies
 from vsr.physics.contact.gpu.corners import Neighbors, bodies_in_voxels, corners_of, corners_of_ground
-from vsr.physics.contact.gpu.lanes import Group, Lanes, lanes_for, numbers_of, write
-from vsr.physics.contact.gpu.tables import Known, OnCarriers, Outcome, Plan, Shared
+from vsr.physics.contact.gpu.lanes import Group, Lanes, lanes_for, numbers_of, write, write_numbers
+from vsr.physics.contact.gpu.tables import Known, Outcome, Plan, Shared
 from vsr.physics.contact.gpu.voxels import Voxels
-from vsr.physics.contact.solver import Counts, no_impulse, solve
+from vsr.physics.contact.solids import bodies_of, flown
+from vsr.physics.contact.solver import Counts, Impulse, no_impulse, solve
 
 
 @partial(jax.jit, static_argnames="plan")
@@ -34,14 +35,15 @@ def launch(known: Known, plan: Plan) -> Outcome:
     numbers = [leaf for leaf in arrays if leaf.ndim == 0]
     tables = [leaf for leaf in arrays if leaf.ndim]
     single = tuple(leaf.ndim == 0 for leaf in arrays)
-    table = known.robots.table if isinstance(known.robots, OnCarriers) else None
+    moving: tuple[Any, ...] = known.robots.moving
     bodies, kind = known.bodies, known.inverse_mass.dtype
+    vectors = jax.ShapeDtypeStruct((plan.dimension, plan.vertices), kind)
     results = Outcome(
-        table,
-        jax.ShapeDtypeStruct((2, plan.vertices), kind),
-        jax.ShapeDtypeStruct((2, plan.vertices), kind),
-        jax.ShapeDtypeStruct((2, plan.vertices), kind),
-        None if bodies is None else (bodies.position, bodies.rotation, bodies.velocity, bodies.spin),
+        moving,
+        vectors,
+        None if moving else vectors,
+        vectors,
+        None if bodies is None else bodies.state,
         known.kept,
         known.overflow,
     )
@@ -62,7 +64,7 @@ def launch(known: Known, plan: Plan) -> Outcome:
         results=wanted,
         scratch=shared,
         # In place: what does not move at all stays as it was.
-        aliases={} if table is None else {1 + [leaf is table for leaf in tables].index(True): 0},
+        aliases={1 + [leaf is one for leaf in tables].index(True): place for place, one in enumerate(moving)},
         interpret=plan.interpret,
         name="meet",
     )(jnp.stack(numbers), *tables)
@@ -71,20 +73,23 @@ def launch(known: Known, plan: Plan) -> Outcome:
 
 def _shared(plan: Plan, kind: jnp.dtype) -> Shared:
     vertices, cells, points, candidates = plan.vertices, plan.cells, max(1, plan.points), max(1, plan.neighbors)
+    axes, bodies = plan.dimension, max(1, plan.bodies)
     shapes = Shared(
-        position=(2, vertices),
-        lever=(2, vertices),
-        velocity=(2, vertices),
-        outward=(2, vertices),
+        position=(axes, vertices),
+        lever=(axes, vertices),
+        velocity=(axes, vertices),
+        outward=(axes, vertices),
         load=(vertices,),
-        middle=(2, cells),
-        low=(2, cells),
-        high=(2, cells),
+        middle=(axes, cells),
+        low=(axes, cells),
+        high=(axes, cells),
+        center=(bodies, axes),
+        rotation=(bodies, axes, axes),
         cell=(points,),
         vertex=(points,),
         touches=(points,),
-        weight=(4, points),
-        impulse=(2, points),
+        weight=(2**axes, points),
+        impulse=(axes, points),
         near_vertex=(candidates,),
         near_cell=(candidates,),
     )
@@ -101,41 +106,36 @@ class Program:
     """The kernel at work on one world."""
 
     def __init__(self, plan: Plan, known: Known, written: Outcome, shared: Shared) -> None:
-        self.plan, self.known, self.written = plan, known, written
+        self.plan, self.known, self.written, self.shared = plan, known, written, shared
         self.lanes = Lanes(plan, known, shared)
 
     def run(self) -> None:
-        nodes = self.lanes.nodes
-        bodies = None if self.known.bodies is None else bodies_of(self.lanes)
+        nodes, tables, duration = self.lanes.nodes, self.known.bodies, self.plan.duration
         way = nodes.position - self.lanes.of_vertices(self.known.vertices)
-        now, drift = (
-            Speeds(own, jnp.zeros_like(way), *rest)
-            for own, rest in zip((self.lanes.velocity, way), self.motion_of_bodies(), strict=True)
-        )
-        moves = now, drift
-        moves = self.solved(moves, self.groups(None)) if bodies is None else self.with_bodies(bodies, moves)
-        if bodies is not None:
-            self.move_bodies(drift, *moves)
+        if tables is None:
+            moves = moves_before(self.lanes.velocity, way, None, None, duration)
+            moves = self.solved(moves, self.groups(None))
+        else:
+            masses, before = masses_of(self.lanes), jax.tree.map(numbers_of, tables.state)
+            after = flown(masses, before, Environment(gravity=self.known.gravity), duration)
+            write_numbers(self.shared.center, after.position)
+            write_numbers(self.shared.rotation, after.rotation)
+            moves = drift = moves_before(self.lanes.velocity, way, before, after, duration)
+            moves = self.with_bodies(bodies_of(masses, after), moves)
+            shift = jax.tree.map(jnp.subtract, moves[1], drift[1])
+            after = pushed_by_contacts(masses, after, moves[0], shift)
+            jax.tree.map(write_numbers, self.written.bodies, after)
         if self.known.may_touch is not None:
             moves = self.with_neighbors(moves)
         if self.known.ground_corners is not None:
             moves = self.with_corners_of_ground(moves)
         now, drifted = moves
         self.lanes.write(self.written.given, now.given)
-        self.lanes.write(self.written.shift, drifted.given)
         self.lanes.write(self.written.vertices, nodes.position + (drifted.nodes - way))
-        if self.written.table is not None:
-            self.lanes.push(self.written.table, now.given, drifted.given)
-
-    def motion_of_bodies(self) -> list[tuple[Array, Array]]:
-        """Velocities (2, s) and spins (1, s) before contact, and by how much bodies have moved and turned."""
-        tables, duration = self.known.bodies, self.plan.duration
-        if tables is None:
-            return [(jnp.zeros((2, 0)), jnp.zeros((1, 0)))] * 2
-        velocity, spin = numbers_of(tables.velocity).T, numbers_of(tables.spin).T
-        falls = np.array([[0] * self.plan.bodies, [0.5 * duration * (not fixed) for fixed in self.plan.fixed]])
-        way = duration * (velocity + jnp.asarray(falls, velocity.dtype) * self.known.gravity)
-        return [(velocity, spin), (way, duration * spin)]
+        if self.written.robots:
+            self.lanes.push(self.written.robots, now.given, drifted.given)
+        else:
+            self.lanes.write(self.written.shift, drifted.given)
 
     def with_bodies(self, bodies: Bodies, moves: Moves) -> Moves:
         """After contacts of rigid bodies and with blocks of ground. Robots that nothing is near to cost little."""
@@ -182,19 +182,26 @@ class Program:
         """After contacts, whose impulses are kept for the next step; counts: iterations, and those of shifts."""
         if not groups:
             return moves
-        kept = self.known.kept
-        start = [
-            group.kept(kept[name]) if name in kept else no_impulse(group.contact) for name, group in groups.items()
-        ]
+        kept, contacts = self.known.kept, [group.contact for group in groups.values()]
         passes = tuple(self.plan.passes if name == "bodies" else 1 for name in groups)
         often = Counts(*(counts or (self.plan.iterations, self.plan.shifts)), passes)
-        now, drift, found = solve(
-            *moves, [group.contact for group in groups.values()], start, often, self.plan.duration
-        )
+
+        def resolve(moves: Moves) -> tuple[Moves, tuple[Impulse, ...]]:
+            start = [
+                group.kept(kept[name]) if name in kept else no_impulse(group.contact) for name, group in groups.items()
+            ]
+            now, drift, found = solve(*moves, contacts, start, often, self.plan.duration)
+            return (now, drift), found
+
+        def apart(moves: Moves) -> tuple[Moves, tuple[Impulse, ...]]:
+            return moves, tuple(map(no_impulse, contacts))
+
+        touching = jnp.stack([contact.touches.any() for contact in contacts]).any()
+        moves, found = jax.lax.cond(touching, resolve, apart, moves)
         for (name, group), impulse in zip(groups.items(), found, strict=True):
             if name in self.written.kept:
                 group.keep(self.written.kept[name], impulse)
-        return now, drift
+        return moves
 
     def with_neighbors(self, moves: Moves) -> Moves:
         """After contacts of vertices with voxels of other robots or of their own."""
@@ -221,26 +228,6 @@ class Program:
 
     def among_voxels(self, name: str, group: Group, moves: Moves) -> Moves:
         return self.solved(moves, {name: group}, counts=self.plan.counts_of_voxels)
-
-    def move_bodies(self, drift: Speeds, now: Speeds, drifted: Speeds) -> None:
-        """Write where bodies are after contact, and how they move (vsr.physics.contact.solids.pushed)."""
-        tables = self.known.bodies
-        position, rotation, velocity, spin = self.written.bodies
-        shift, (turn,) = drifted.bodies - drift.bodies, drifted.spin - drift.spin
-        for number in range(self.plan.bodies):
-            angle = turn[number]
-            cosine, sine = jnp.cos(angle), jnp.sin(angle)
-            x, y = tables.rotation[number, 0, 0], tables.rotation[number, 1, 0]
-            x, y = cosine * x - sine * y, sine * x + cosine * y
-            size = jax.lax.rsqrt(x * x + y * y)
-            x, y = size * x, size * y
-            for row, values in enumerate(((x, -y), (y, x))):
-                for column, value in enumerate(values):
-                    rotation[number, row, column] = value
-            for part in range(2):
-                position[number, part] = tables.position[number, part] + shift[part, number]
-                velocity[number, part] = now.bodies[part, number]
-            spin[number, 0] = now.spin[0, number]
 
     def forget(self, name: str) -> None:
         """Nothing of a group touches: there is no impulse to begin the next step with."""

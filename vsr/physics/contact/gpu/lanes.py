@@ -18,6 +18,7 @@ from vsr.physics.contact.bodies import Nodes
 from vsr.physics.contact.gpu.tables import EXISTS, SPIN, SURFACE, Known, Plain, Plan, Shared
 from vsr.physics.contact.solver import Contact, Impulse
 from vsr.physics.contact.vectors import carried, dot, moment, summed
+from vsr.physics.contract import PointMotion
 
 
 class Lanes:
@@ -28,7 +29,7 @@ class Lanes:
         self.plan, self.known, self.shared = plan, known, shared
         self.lane, self.row, self.active = lanes_for(plan.vertices)
         place, self.lever, self.velocity = self._vertices()
-        self.inverse_inertia = self.of_vertices(known.inverse_inertia)
+        self.inverse_inertia = None if known.inverse_inertia is None else self.of_vertices(known.inverse_inertia)
         flags = jnp.where(self.active, self.of_vertices(known.flags), 0)
         self.surface = (flags >> SURFACE & 1) > 0
         self.nodes = Nodes(
@@ -41,19 +42,26 @@ class Lanes:
             self.of_vertices(known.restitution),
         )
 
-    def _vertices(self) -> tuple[Array, Array, Array]:
+    def _vertices(self) -> tuple[Array, Array | None, Array]:
         """Where they are, as seen from what carries them, and how they move."""
         robots = self.known.robots
         if isinstance(robots, Plain):
             self.position = robots.position
-            return self.of_vertices(robots.position), self.of_vertices(robots.lever), self.of_vertices(robots.velocity)
-        x, y, cosine, sine, along, upwards, spin = (load(robots.table.at[field, self.row]) for field in range(7))
-        right, up = self.of_vertices(robots.offset)
-        lever = jnp.stack([cosine * right - sine * up, sine * right + cosine * up])
-        place = jnp.stack([x, y]) + lever
+            lever = None if robots.lever is None else self.of_vertices(robots.lever)
+            return self.of_vertices(robots.position), lever, self.of_vertices(robots.velocity)
+        if isinstance(robots, PointMotion):
+            lever, (place, velocity) = None, map(self._of_points, robots)
+        else:
+            x, y, cosine, sine, along, upwards, spin = (load(robots.table.at[field, self.row]) for field in range(7))
+            right, up = self.of_vertices(robots.offset)
+            lever = jnp.stack([cosine * right - sine * up, sine * right + cosine * up])
+            place, velocity = jnp.stack([x, y]) + lever, jnp.stack([along, upwards]) + carried(spin[None], lever)
         self.position = self.shared.position
         self.write(self.position, place)
-        return place, lever, jnp.stack([along, upwards]) + carried(spin[None], lever)
+        return place, lever, velocity
+
+    def _of_points(self, table: Any) -> Array:
+        return jnp.stack([load(table.at[self.row, part]) for part in range(self.plan.dimension)])
 
     def of_vertices(self, table: Any) -> Array:
         """Of each lane's vertex."""
@@ -63,9 +71,16 @@ class Lanes:
         """Of each lane's vertex."""
         write(table, self.lane, values, self.active)
 
-    def push(self, table: Any, given: Array, shift: Array) -> None:
-        """Give impulses and shifts at vertices to what carries them (vsr.physics.squares.engine.push_vertices)."""
+    def push(self, moving: tuple[Any, ...], given: Array, shift: Array) -> None:
+        """Give impulses and shifts at vertices to what carries them (vsr.physics.contract.Engine.push_vertices)."""
         inverse_mass, lever, inverse_inertia = self.nodes.inverse_mass, self.lever, self.inverse_inertia
+        if lever is None or inverse_inertia is None:
+            after = self.nodes.position + inverse_mass * shift, self.velocity + inverse_mass * given
+            for table, values in zip(moving, after, strict=True):
+                for part, value in enumerate(values):
+                    store(table.at[self.lane, part], value, mask=self.active)
+            return
+        (table,) = moving
         fields = [load(self.known.robots.table.at[field, self.row]) for field in range(SPIN + 1)]
         place, rotation, velocity, spin = (jnp.stack(fields[first : first + 2]) for first in range(0, SPIN + 1, 2))
         turned = turn_on(rotation, inverse_inertia * moment(lever, shift))
@@ -129,6 +144,12 @@ def numbers_of(table: Any, *chosen: Any) -> Array:
     places = np.moveaxis(np.indices(table.shape), 0, -1)[chosen]
     found = [load(table.at[tuple(map(int, place))]) for place in places.reshape(-1, table.ndim)]
     return jnp.stack(found).reshape(places.shape[:-1])
+
+
+def write_numbers(table: Any, values: Array) -> None:
+    """A small table, the same in all lanes."""
+    for place in np.ndindex(table.shape):
+        store(table.at[place], values[place])
 
 
 def write(table: Any, lane: Array, values: Array, mask: Array) -> None:

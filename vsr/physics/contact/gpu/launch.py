@@ -34,10 +34,11 @@ from vsr.physics.contact.narrowphase import MARGIN, moving_pairs, together, vert
 from vsr.physics.contact.solids import Solids, SolidState, flown
 from vsr.physics.contact.solver import Contact
 from vsr.physics.contact.voxels import ground_corners
-from vsr.physics.contract import ContactBody
+from vsr.physics.contract import Carriers, ContactBody, PointMotion
 from vsr.terrain.surface import by_numbers
 
-MOST_BODIES = 8
+MOST_BODIES = {2: 8, 3: 3}
+"""By dimension: the text of more in 3-D takes long to compile."""
 MOST_CORNERS = 32
 """Of all rigid bodies together, with those that fill up smaller ones' tables, and four of a round one: more was not
 tried."""
@@ -45,20 +46,23 @@ MOST_VERTICES = 512
 MOST_PAIRS = 256
 """Capacity for what is near voxels."""
 MOST_NUMBERS = 128
-"""Bodies and corners times vertices in a lane: more was not tried, and takes long to compile."""
+"""Bodies and corners times vertices in a lane, in 3-D half as many: more was not tried, and takes long to compile."""
 
 
-def can_launch(solids: Solids | None, environment: Environment, lists: Lists, vertices: int, dimension: int) -> bool:
+def can_launch(solids: Solids | None, environment: Environment, lists: Lists, vertices: int) -> bool:
     """Whether the kernel can do what is asked, and there is something to do for it."""
     candidates = [pairs for pairs in lists if pairs is not None]
-    if dimension != 2 or vertices > MOST_VERTICES or any(pairs.point.shape[0] > MOST_PAIRS for pairs in candidates):
+    if vertices > MOST_VERTICES or any(pairs.point.shape[0] > MOST_PAIRS for pairs in candidates):
         return False
     if solids is None:
         terrain = environment.terrain
         return (terrain is not None and terrain.blocks is not None) or bool(candidates)
-    corners = max(solids.count * solids.shapes.corner.shape[1], places_in_voxels(solids))
-    few = solids.count <= MOST_BODIES and corners <= MOST_CORNERS
-    return few and (solids.count + corners) * math.ceil(vertices / WARP) <= MOST_NUMBERS
+    corners, dimension = (
+        max(solids.count * solids.shapes.corner.shape[1], places_in_voxels(solids)),
+        solids.shapes.dimension,
+    )
+    few = solids.count <= MOST_BODIES[dimension] and corners <= MOST_CORNERS
+    return few and (solids.count + corners) * math.ceil(vertices / WARP) * (dimension - 1) <= MOST_NUMBERS
 
 
 def launching(duration: float, allowed: np.ndarray | None, interpret: bool) -> Resolve:
@@ -75,26 +79,25 @@ def launching(duration: float, allowed: np.ndarray | None, interpret: bool) -> R
         vertices: Array,
     ) -> Resolved:
         nodes, velocity = nodes_of(robots)
-        if solids is not None and state is not None:
-            state = flown(solids, state, environment, duration)
-        names, listed, ground = _listed(solids, environment, state, nodes)
+        names, listed, ground = _listed(solids, environment, state, nodes, duration)
         known = _known(solids, environment, state, impulses, lattice, robots, nodes, velocity, vertices)
-        known = known._replace(listed=listed, ground=ground, ground_corners=_ground_corners(environment, lists))
+        known = known._replace(
+            listed=listed, ground=ground, ground_corners=_ground_corners(environment, lists, len(velocity))
+        )
         if names:
             known.kept["bodies"] = joint_impulse(impulses, names)
         if lists.vertices is not None and allowed is not None:
             known = known._replace(may_touch=jnp.asarray(_bits(allowed)), overflow=lists.vertices.overflow[None])
             known.kept["voxels"] = impulses["voxels"]
         after = launch(known, _plan(solids, known, lists, duration, interpret))
-        moved = None if after.bodies is None else SolidState(*after.bodies)
-        if after.table is None:
-            robots = pushed_by(robots, after.given, after.shift)
-        else:
+        if after.robots:
             (robot,) = robots
-            robots = (robot._replace(state=robot.engine.kernel.with_carriers(robot.state, after.table)),)
+            robots = (robot._replace(state=robot.engine.kernel.with_carriers(robot.state, *after.robots)),)
+        else:
+            robots = pushed_by(robots, after.given, after.shift)
         if after.overflow is not None:
             lists = _counted(lists, after.overflow[0])
-        return moved, kept_impulses(impulses, after.kept, names), lists, after.given, after.vertices, robots
+        return after.bodies, kept_impulses(impulses, after.kept, names), lists, after.given, after.vertices, robots
 
     return resolve
 
@@ -117,7 +120,6 @@ def _known(
 ) -> tables.Known:
     """What the kernel reads of robots, rigid bodies and blocks."""
     terrain, surface = environment.terrain, lattice.at_surface & nodes.exists
-    assert nodes.inverse_inertia is not None
     bodies = blocks = None
     kept: Impulses = {}
     if solids is not None and state is not None:
@@ -125,11 +127,12 @@ def _known(
         kept |= {name: impulses[name] for name in ("corners", "vertices") if impulses[name].press.size}
     if terrain is not None and terrain.blocks is not None:
         blocks = _plain(vertices_in_blocks(nodes, surface, terrain.blocks), nodes.count)
+    moving = _robots(robots, nodes, velocity)
     return tables.Known(
-        robots=_robots(robots, nodes, velocity),
+        robots=moving,
         vertices=vertices,
         inverse_mass=nodes.inverse_mass,
-        inverse_inertia=nodes.inverse_inertia,
+        inverse_inertia=None if isinstance(moving, PointMotion) else nodes.inverse_inertia,
         flags=(surface.astype(jnp.int32) << tables.SURFACE) + (nodes.exists.astype(jnp.int32) << tables.EXISTS),
         friction=nodes.friction,
         restitution=nodes.restitution,
@@ -151,6 +154,7 @@ def _plan(solids: Solids | None, known: tables.Known, lists: Lists, duration: fl
     places = 0 if solids is None else places_in_voxels(solids)
     listed = [pairs.point.shape[0] for pairs in lists if pairs is not None]
     return tables.Plan(
+        dimension=known.vertices.shape[0],
         vertices=known.inverse_mass.shape[0],
         cells=known.cells.side.shape[0],
         points=max([places, *listed]),
@@ -163,24 +167,22 @@ def _plan(solids: Solids | None, known: tables.Known, lists: Lists, duration: fl
         listed=0 if known.listed is None else known.listed.numbers.shape[1],
         iterations=ITERATIONS,
         shifts=SHIFTS,
-        passes=PASSES_OF_BODIES[2],
+        passes=PASSES_OF_BODIES[known.vertices.shape[0]],
         counts_of_voxels=COUNTS_OF_VOXELS[:2],
         duration=duration,
         interpret=interpret,
     )
 
 
-def _robots(robots: tuple[ContactBody, ...], nodes: Nodes, velocity: Array) -> tables.OnCarriers | tables.Plain:
+def _robots(robots: tuple[ContactBody, ...], nodes: Nodes, velocity: Array) -> Carriers | PointMotion | tables.Plain:
     """Vertices, as the kernel of the only robot has them if there is one."""
     carriers = robots[0].engine.kernel.carriers(robots[0].model, robots[0].state) if len(robots) == 1 else None
-    if carriers is not None:
-        return tables.OnCarriers(*carriers)
-    return tables.Plain(nodes.position, velocity, nodes.lever)
+    return tables.Plain(nodes.position, velocity, nodes.lever) if carriers is None else carriers
 
 
-def _ground_corners(environment: Environment, lists: Lists) -> tables.GroundCorners | None:
+def _ground_corners(environment: Environment, lists: Lists, dimension: int) -> tables.GroundCorners | None:
     terrain, candidates = environment.terrain, lists.corners
-    corners = ground_corners(terrain, 2)
+    corners = ground_corners(terrain, dimension)
     if candidates is None or corners is None or terrain is None:
         return None
     surface = jnp.asarray(terrain.friction), jnp.asarray(terrain.restitution)
@@ -198,9 +200,11 @@ def _bits(allowed: np.ndarray) -> np.ndarray:
 
 
 def _cells(lattice: Lattice) -> tables.Cells:
-    parts = (*lattice.leads_out, lattice.present, *lattice.outer)  # see tables.PRESENT and OUTER
-    flags = [part.astype(jnp.int32) << bit for bit, part in enumerate(parts)]
-    return tables.Cells(lattice.corner_vertices, lattice.around, sum(flags[1:], flags[0]), lattice.side)
+    flags = lattice.present.astype(jnp.int32) << tables.PRESENT
+    for first, parts in ((tables.LEADS_OUT, lattice.leads_out), (tables.OUTER, lattice.outer)):
+        for bit, part in enumerate(parts, first):
+            flags = flags + (part.astype(jnp.int32) << bit)
+    return tables.Cells(lattice.corner_vertices, lattice.around, flags, lattice.side)
 
 
 def _bodies(solids: Solids, state: SolidState) -> tables.BodyTables:
@@ -209,32 +213,30 @@ def _bodies(solids: Solids, state: SolidState) -> tables.BodyTables:
         normal=solids.shapes.normal,
         offset=solids.shapes.offset,
         radius=solids.shapes.radius,
-        inverse_mass=1 / solids.mass,
-        inverse_inertia=1 / solids.inertia[:, 0],
+        mass=solids.mass,
+        inertia=solids.inertia,
         friction=solids.friction,
         restitution=solids.restitution,
-        position=state.position,
-        rotation=state.rotation,
-        velocity=state.velocity,
-        spin=state.spin,
+        state=state,
     )
 
 
 def _listed(
-    solids: Solids | None, environment: Environment, state: SolidState | None, nodes: Nodes
+    solids: Solids | None, environment: Environment, state: SolidState | None, nodes: Nodes, duration: float
 ) -> tuple[tuple[str, ...], tables.Listed | None, object]:
     """Contacts of rigid bodies with each other and with the ground: names of their lists, what is found before, and the
-    ground if finding them is left to the kernel."""
+    ground if finding them is left to the kernel; state: before the step."""
     if solids is None or state is None:
         return (), None, None
     terrain, free = environment.terrain, solids.free
     flat, mixed = moving_pairs(solids.shapes.round, solids.fixed)
-    alone = not (len(flat) or len(mixed)) and ground_corners(terrain, 2) is None
+    alone = not (len(flat) or len(mixed)) and ground_corners(terrain, solids.shapes.dimension) is None
     line = None if terrain is None or terrain.blocks is not None else terrain.line
     if alone and len(free) and line is not None and line.convex:
         owner = np.repeat(free, solids.shapes.corner.shape[1])
         numbers = jnp.asarray(np.stack([owner, np.full_like(owner, -1)]), jnp.int32)
         return ("ground",), tables.Listed(numbers, None, None), by_numbers(line)
+    state = flown(solids, state, environment, duration)
     placed = place(solids.shapes, state.position, state.rotation)
     lists = rigid_contacts(solids, state, environment, nodes, placed)
     if not lists:

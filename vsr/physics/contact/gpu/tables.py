@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-PRESENT = 4
-"""Bit of a cell's flags that says that there is a voxel; those before say which faces lead out."""
-OUTER = 5
-"""The first of the bits that say which faces have no voxel across."""
+from vsr.physics.contact.solids import SolidState
+
+PRESENT = 0
+"""Bit of a cell's flags that says that there is a voxel."""
+LEADS_OUT, OUTER = 1, 7
+"""The first of the bits that say which faces lead out, and which have no voxel across."""
 SURFACE, EXISTS = 0, 1
 """Bits of a vertex's flags: it can touch, and there is one."""
 SPIN = 6
@@ -19,6 +21,7 @@ SPIN = 6
 class Plan:
     """What the program depends on."""
 
+    dimension: int
     vertices: int
     cells: int
     points: int
@@ -64,16 +67,20 @@ class Plan:
 
 
 class Known(NamedTuple):
-    """What a launch reads of one world; p vertices, c cells, s bodies, m contacts of the list."""
+    """What a launch reads of one world; p vertices, c cells, s bodies, m contacts of the list.
+
+    A voxel has k = 4 corners in 2-D, 8 in 3-D.
+    """
 
     robots: Any
-    """where vertices are and how they move: OnCarriers, or Plain"""
+    """where vertices are and how they move: of the only robot as its kernel has it (vsr.physics.contract.Carriers,
+    PointMotion), else Plain"""
     vertices: Any
-    """where vertices were after the last step [m], (2, p)"""
+    """where vertices were after the last step [m], (dimension, p)"""
     inverse_mass: Any
     """(p,)"""
     inverse_inertia: Any
-    """(p,)"""
+    """(p,); None where vertices are their own carriers"""
     flags: Any
     """of vertices, (p,)"""
     friction: Any
@@ -102,33 +109,29 @@ class Known(NamedTuple):
     """impulses of the step before, by group"""
 
 
-class OnCarriers(NamedTuple):
-    """The vertices of one robot that its kernel moves (vsr.physics.contract.Carriers)."""
-
-    table: Any
-    """(7 and more, p and more)"""
-    offset: Any
-    """(2, p)"""
-
-
 class Plain(NamedTuple):
     """Vertices of any robots."""
 
     position: Any
-    """[m], (2, p)"""
+    """[m], (dimension, p)"""
     velocity: Any
-    """[m/s], (2, p)"""
+    """[m/s], (dimension, p)"""
     lever: Any
-    """(2, p)"""
+    """(2, p); None in 3-D"""
+
+    @property
+    def moving(self) -> tuple[Any, ...]:
+        """What the kernel changes: nothing."""
+        return ()
 
 
 class Cells(NamedTuple):
     """Voxels."""
 
     corner_vertices: Any
-    """of their corners among vertices, (4, c)"""
+    """of their corners among vertices, (k, c)"""
     around: Any
-    """the cells of which a vertex is a corner, -1 where there is none, (4, p)"""
+    """the cells of which a vertex is a corner, -1 where there is none, (k, p)"""
     flags: Any
     """(c,)"""
     side: Any
@@ -152,28 +155,21 @@ class GroundCorners(NamedTuple):
 
 
 class BodyTables(NamedTuple):
-    """Rigid bodies, after the step if they touched nothing."""
+    """Rigid bodies before the step; fields as of Solids and SolidState (vsr.physics.contact.solids)."""
 
     corner: Any
-    """in their own frames [m], (s, v, 2)"""
+    """in their own frames [m], (s, v, dimension)"""
     normal: Any
-    """(s, f, 2)"""
+    """(s, f, dimension)"""
     offset: Any
     """(s, f)"""
     radius: Any
     """(s,)"""
-    inverse_mass: Any
-    inverse_inertia: Any
+    mass: Any
+    inertia: Any
     friction: Any
     restitution: Any
-    position: Any
-    """(s, 2)"""
-    rotation: Any
-    """(s, 2, 2)"""
-    velocity: Any
-    """(s, 2)"""
-    spin: Any
-    """(s, 1)"""
+    state: SolidState
 
 
 class Listed(NamedTuple):
@@ -182,24 +178,24 @@ class Listed(NamedTuple):
     numbers: Any
     """of the first and second body, (2, m)"""
     contact: Any
-    """Found of (2, m) and (m,); None if they are to be found"""
+    """Found of (dimension, m) and (m,); None if they are to be found"""
     levers: Any
-    """(2, m) of the first, and of the second; None likewise"""
+    """(dimension, m) of the first, and of the second; None likewise"""
 
 
 class Outcome(NamedTuple):
     """What a launch writes."""
 
-    table: Any
-    """of carriers, the same memory as the one that is read; None if vertices are given plainly"""
+    robots: Any
+    """what moves of them, in the same memory as it is read from; empty if vertices are given plainly"""
     given: Any
-    """impulses on vertices [N s], (2, p)"""
+    """impulses on vertices [N s], (dimension, p)"""
     shift: Any
-    """shifts of vertices [kg m], (2, p)"""
+    """shifts of vertices [kg m], (dimension, p); None where robots are pushed here"""
     vertices: Any
-    """where they are then [m], (2, p)"""
+    """where they are then [m], (dimension, p)"""
     bodies: Any
-    """position, rotation, velocity, spin of rigid bodies after the step; None if there are none"""
+    """state of rigid bodies after the step; None if there are none"""
     kept: Any
     overflow: Any
     """pairs that found no place so far, (1,); None if none are looked for"""
@@ -209,21 +205,25 @@ class Shared(NamedTuple):
     """Memory through which lanes exchange what they found; n points that may be in voxels, m neighbors."""
 
     position: Any
-    """of vertices, (2, p)"""
+    """of vertices, (dimension, p)"""
     lever: Any
-    """(2, p)"""
+    """(dimension, p)"""
     velocity: Any
-    """(2, p)"""
+    """(dimension, p)"""
     outward: Any
-    """(2, p)"""
+    """(dimension, p)"""
     load: Any
     """(p,)"""
     middle: Any
-    """of cells, (2, c)"""
+    """of cells, (dimension, c)"""
     low: Any
-    """lowest corners of the boxes around cells, (2, c)"""
+    """lowest corners of the boxes around cells, (dimension, c)"""
     high: Any
-    """(2, c)"""
+    """(dimension, c)"""
+    center: Any
+    """of rigid bodies, (s, dimension)"""
+    rotation: Any
+    """(s, dimension, dimension)"""
     cell: Any
     """of points, (n,)"""
     vertex: Any
@@ -231,9 +231,9 @@ class Shared(NamedTuple):
     touches: Any
     """(n,)"""
     weight: Any
-    """of the corners of their cells, (4, n)"""
+    """of the corners of their cells, (k, n)"""
     impulse: Any
-    """(2, n)"""
+    """(dimension, n)"""
     near_vertex: Any
     """(m,)"""
     near_cell: Any

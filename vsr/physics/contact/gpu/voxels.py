@@ -18,13 +18,12 @@ from vsr.environment.surfaces import combined_friction, combined_restitution
 from vsr.physics.contact.bodies import Nodes, Rows
 from vsr.physics.contact.broadphase import SKIN
 from vsr.physics.contact.gpu.lanes import Lanes, lanes_for, read, write
-from vsr.physics.contact.gpu.tables import OUTER, PRESENT
+from vsr.physics.contact.gpu.tables import LEADS_OUT, OUTER, PRESENT
 from vsr.physics.contact.narrowphase import MARGIN
 from vsr.physics.contact.solver import Contact
 from vsr.physics.contact.vectors import moment, summed
 from vsr.physics.contact.voxels import OnFace, faces, point_in_voxel, points_on_faces, weights_at
 
-FACES = faces(2)
 BITS = 32
 """Cells in one number of those that a vertex may touch."""
 
@@ -44,9 +43,9 @@ class Voxel(NamedTuple):
     """A voxel in each lane."""
 
     corner_vertices: Array
-    """of its corners among vertices, (4, m)"""
+    """of its corners among vertices, (corners, m)"""
     corner: Array
-    """[m], (2, 4, m)"""
+    """[m], (dimension, corners, m)"""
     flags: Array
     side: Array
 
@@ -57,12 +56,16 @@ class Voxel(NamedTuple):
     @property
     def leads_out(self) -> Array:
         """(faces, m)."""
-        return jnp.stack([(self.flags >> face & 1) > 0 for face in range(len(FACES))])
+        return self._of_faces(LEADS_OUT)
 
     @property
     def outer(self) -> Array:
         """(faces, m)."""
-        return jnp.stack([(self.flags >> (OUTER + face) & 1) > 0 for face in range(len(FACES))])
+        return self._of_faces(OUTER)
+
+    def _of_faces(self, first: int) -> Array:
+        bits = range(first, first + len(faces(self.corner.shape[0])))
+        return jnp.stack([(self.flags >> bit & 1) > 0 for bit in bits])
 
     def holds(self, point: Array, outward: Array | None) -> tuple[Array, Array, Array]:
         """Whether a point is inside, how deep below the nearest face that leads out, and the normal of that face."""
@@ -94,7 +97,7 @@ class Voxels:
     def outward(self) -> Array:
         """Roughly out of the robot at every vertex (vsr.physics.contact.lattices.outward_of)."""
         lanes, shared = self.lanes, self.lanes.shared
-        self.write(shared.middle, 0.25 * summed(self.every.corner, 1))
+        self.write(shared.middle, summed(self.every.corner, 1) / self.every.corner.shape[1])
         cell = read(lanes.known.cells.around, lanes.row)
         away = lanes.nodes.position[:, None] - read(shared.middle, jnp.maximum(cell, 0))
         return summed(jnp.where(cell >= 0, away, 0), 1)
@@ -172,7 +175,8 @@ class InVoxels:
         )
         for table, values in constant:
             write(table, self.lane, values, self.active)
-        lanes.write(shared.lever, lanes.lever)
+        if lanes.lever is not None:
+            lanes.write(shared.lever, lanes.lever)
 
     def contact(self, friction: Array, restitution: Array, sides: Rows) -> Contact:
         """Of the points with the voxels; friction, restitution: of the points."""
@@ -196,9 +200,11 @@ class InVoxels:
         lanes.write(shared.load, shares)
 
         def at(place: Array) -> Array:
-            lever = read(shared.lever, place)
-            turning = read(known.inverse_inertia, place) * moment(lever, direction)[0] ** 2
-            return read(shared.load, place) * (read(known.inverse_mass, place) + turning)
+            ready = read(known.inverse_mass, place)
+            if nodes.lever is not None:
+                turning = moment(read(shared.lever, place), direction)[0] ** 2
+                ready = ready + read(known.inverse_inertia, place) * turning
+            return read(shared.load, place) * ready
 
         parts = [jnp.abs(weight) * at(place) for place, weight in zip(self.corner_vertices, self.weights, strict=True)]
         if self.is_vertex:
@@ -207,7 +213,7 @@ class InVoxels:
 
     def given(self, impulse: Array) -> Array:
         write(self.lanes.shared.impulse, self.lane, impulse, self.active)
-        return jnp.stack(self._summed(self._given, 2))
+        return jnp.stack(self._summed(self._given, impulse.shape[0]))
 
     def touching(self) -> Array:
         """How many points that touch are each vertex."""
@@ -227,7 +233,7 @@ class InVoxels:
     def _given(self, number: Array, own: Array, share: Array) -> tuple[Array, ...]:
         """The impulse that a point gives to vertices, by part."""
         impulse = self.lanes.shared.impulse
-        return tuple((own - share) * impulse[part, number] for part in range(2))
+        return tuple((own - share) * impulse[part, number] for part in range(impulse.shape[0]))
 
     def _summed(self, what: Callable[[Array, Array, Array], tuple[Array, ...]], parts: int) -> tuple[Array, ...]:
         """Over all points, at every vertex."""
@@ -237,7 +243,7 @@ class InVoxels:
         def more(number: Array, total: tuple[Array, ...]) -> tuple[Array, ...]:
             cell = shared.cell[number]
             share = jnp.zeros(lane.shape, jnp.float32)
-            for corner in range(4):
+            for corner in range(corner_vertices.shape[0]):
                 share = jnp.where(lane == corner_vertices[corner, cell], shared.weight[corner, number], share)
             own = jnp.where(lane == shared.vertex[number], 1.0, 0.0)
             return tuple(one + part for one, part in zip(total, what(number, own, share), strict=True))
