@@ -3,7 +3,7 @@
 The programs follow from what an experiment describes, from this package and those it uses, from the settings of JAX and
 XLA, from the devices, and from beds of sand, which are kept apart. A digest of all of these names the file, which is in
 the folder of compiled programs (vsr.experiments.devices.cache_folder). Experiments with plugins, or with other code of
-the user's own, are not kept. A file that cannot be read is as good as none; JAX_DEBUG_LOG_MODULES=vsr tells why.
+the user's own, are not kept. A file that cannot be read is as good as none; the log tells why (docs/do/evolve.md).
 """
 
 from __future__ import annotations
