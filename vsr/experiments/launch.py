@@ -135,7 +135,7 @@ def join(launch: Launch) -> None:
         except (RuntimeError, ValueError) as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise UserError(
-                f"process {launch.process} of {launch.processes} could not join the other_robots: {reason}; "
+                f"process {launch.process} of {launch.processes} could not join the others: {reason}; "
                 "--processes 1 runs it on its own"
             ) from None
     if not launch.share_devices:  # JAX gives one accelerator to every process that a launcher has started
