@@ -162,6 +162,24 @@ def test_robots_in_each_other_and_in_themselves(engine):
 
 
 @pytest.mark.slow
+def test_arms_of_a_robot_in_space_touch():
+    ends = []
+    for implementation in ("xla", KERNEL):
+        body = body_of("3-D", [["aa"], ["a."], ["aa"]])
+        world, state = world_with((), (body,), ((30.0, 0.0, 0.05),), Flat().build(), 9.8, self_contact=True)
+        robot = state.robots[0]
+        bent = robot.position.at[:, 2:, :, 2].add(jnp.array([-0.6, 0.5, -2.7])).at[:, :2, :, 2, 2].add(2.7)
+        state = replace(state, robots=(replace(robot, position=bent),))
+        move, touched = mover(world, 3 * SUBSTEP, implementation=implementation), 0.0
+        for _ in range(8):
+            state = move(state)
+            touched = max(touched, float(jnp.abs(state.systems["objects"].given).max()))
+        assert touched > 0.1
+        ends.append(state)
+    same(*ends, 1e-4)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["points", "squares"])
 def test_corners_of_the_ground_in_voxels(engine):
     spike = Polyline(x=[0.0, 31.0, 31.5, 32.0, 60.0], y=[0.0, 0.0, 2.0, 0.0, 0.0]).build()
