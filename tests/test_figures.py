@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from conftest import ROOT
-from scipy.stats import mannwhitneyu, spearmanr
+from scipy.stats import mannwhitneyu
 
 from vsr.cli import main
 
@@ -91,16 +91,6 @@ def test_findings_in_the_readme(monkeypatch):
         "more than 10 % above": str(winners["more than 10 % above"]),
         "more than 3 % below": "none",
     }
-
-
-def test_the_landscape_in_the_readme():
-    with np.load(RESULTS / "landscape" / "small_bodies.npz") as table:
-        fitness = {str(code): best for code, best in zip(table["code"], table["best"], strict=True)}
-    mirrored = {code: "/".join(row[::-1] for row in code.split("/")) for code in fitness}
-    pairs = [(fitness[one], fitness[other]) for one, other in mirrored.items() if other in fitness and one != other]
-    assert said(README, r"\*\*([\d,]+) bodies\.\*\*") == [len(fitness)]
-    assert said(README, r"\[the median reaches ([\d.]+)\]") == [round(float(np.median([*fitness.values()])), 2)]
-    assert said(README, r"correlate at ([\d.]+)") == [round(float(spearmanr(*zip(*pairs, strict=True)).statistic), 2)]
 
 
 def test_the_trained_walker():

@@ -17,6 +17,7 @@ import yaml
 from click.testing import CliRunner
 from conftest import ROOT
 
+from vsr.arrays import read_arrays
 from vsr.cli import main
 from vsr.evo import Evaluation
 from vsr.experiments.config.problems import ConfigError, UserError
@@ -35,6 +36,7 @@ from vsr.experiments.landscape.spec import (
 )
 from vsr.experiments.landscape.table import BodyResults, Folder, read_table
 from vsr.experiments.perturbation import EvaluationOptions, perturbations_of
+from vsr.experiments.storage.files import write_arrays
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 SHIPPED = ROOT / "vsr" / "configs" / "landscape"
@@ -196,6 +198,14 @@ def test_a_folder_is_passed_on_without_its_parts(table, tmp_path):
     for name in ("landscape.yaml", "table.npz"):
         (tmp_path / name).write_bytes((table / name).read_bytes())
     np.testing.assert_array_equal(read_table(tmp_path).best, read_table(table).best)
+
+
+def test_a_table_of_another_version_is_refused(table, tmp_path):
+    stored = read_arrays(table / "table.npz")
+    label = {**stored.label, "landscape": stored.label["landscape"] | {"trys": 3}}
+    write_arrays(tmp_path / "old.npz", stored.arrays, label)
+    result = vsr("landscape", tmp_path / "old.npz")
+    assert (result.exit_code, "made by another version: its settings have trys" in result.output) == (2, True)
 
 
 @pytest.mark.parametrize(

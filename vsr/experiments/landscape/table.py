@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from pydantic import ValidationError
 
 from vsr.arrays import CorruptFileError, read_arrays
 from vsr.experiments.config import dump_plain
@@ -323,7 +324,12 @@ def read_table(given: str | Path) -> Table:
     stored = read_arrays(path)
     if "landscape" not in stored.label or not set(COLUMNS) <= set(stored.arrays):
         raise UserError(f"{path}: this is no table of a landscape")
-    landscape = Landscape.model_validate(stored.label["landscape"])
+    try:
+        landscape = Landscape.model_validate(stored.label["landscape"])
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise UserError(f"{path}: made by another version: its settings have {where}: {first['msg']}") from None
     return Table(landscape, stored.label["total"], **{name: stored.arrays[name] for name in COLUMNS})
 
 
