@@ -392,7 +392,8 @@ def test_claims_of_a_family_are_corrected_together(results):
 def test_only_finished_runs_are_judged(results):
     made = results(high=[6, 7, 8, 9, 10], low=[1, 2, 3, 4, 5])
     run = made["low"].run
-    longer = dataclasses.replace(run, header=dataclasses.replace(run.header, generations=3))
+    asked = run.experiment.model_copy(update={"generations": 3})
+    longer = dataclasses.replace(run, settings=dataclasses.replace(run.settings, experiment=asked))
     found = verdict(Above(text="", experiment="high", than="low"), made | {"low": Result("low", "low", longer)})
     assert (found.holds, found.evidence) == ("not run", "low not finished")
 

@@ -124,6 +124,11 @@ class Run(Moving, Curves):
     def experiment(self) -> Experiment:
         return self.settings.experiment
 
+    @property
+    def is_finished(self) -> bool:
+        """By its settings, which may ask for more generations than the run was begun with."""
+        return self.generations >= self.experiment.generations
+
     def robot(self, seed: int | None = None) -> Scene:
         """The best robot in its scene, of a seed or of all; raises UserError if the run keeps none yet."""
         index = leading(self) if seed is None else self.index_of(seed)
