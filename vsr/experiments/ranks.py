@@ -64,9 +64,9 @@ def p_value(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def sign_test(more: np.ndarray, less: np.ndarray) -> float:
-    """Exact one-sided sign test: the chance of so many seeds on one side of a value, or more, if it were the median.
+    """Exact one-sided sign test of a median: p of so many seeds on one side, or more, if both are as likely.
 
-    Seeds at the value itself count for neither side.
+    more, less: whether a seed is on that side, or on the other; one at the value itself is on neither.
     """
     count, size = int(more.sum()), int(more.sum() + less.sum())
     return sum(math.comb(size, each) for each in range(count, size + 1)) / 2**size

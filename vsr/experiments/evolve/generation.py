@@ -223,7 +223,7 @@ def _second_shapes(experiment: Experiment) -> Trials | None:
 
 def _evolution(experiment: Experiment, made: Programs, call: Callable[..., Any]) -> Evolution:
     """call: runs a program with its arguments on all devices."""
-    begun, asked_of, told, *looks = made.programs
+    start_one, ask, tell, *looks = made.programs
     trials_of, *looks = looks if len(looks) > 1 else (lambda *_: None, *looks)
     look = _looked(*looks)
     drawn_anew = depends_on_generation(experiment)
@@ -252,13 +252,13 @@ def _evolution(experiment: Experiment, made: Programs, call: Callable[..., Any])
         return jnp.stack([jnp.uint32(seed), asked.birth.max().astype(jnp.uint32)]) if drawn_anew else None
 
     def begin() -> SearchStates:
-        return tuple(begun(np.uint32(seed)) for seed in experiment.seeds)
+        return tuple(start_one(np.uint32(seed)) for seed in experiment.seeds)
 
     def step(searches: SearchStates) -> tuple[SearchStates, tuple[GenerationStats, ...]]:
-        everyone = tuple(map(asked_of, searches))
+        everyone = tuple(map(ask, searches))
         births = [when(seed, asked) for seed, asked in zip(experiment.seeds, everyone, strict=True)]
         evaluations = evaluation(tuple(asked.genes for asked in everyone), *((tuple(births),) if drawn_anew else ()))
-        following = list(map(told, searches, everyone, evaluations))
+        following = list(map(tell, searches, everyone, evaluations))
         return tuple(search for search, _ in following), tuple(stats for _, stats in following)
 
     last = None if experiment.evaluation.confirm is None else confirm
