@@ -166,7 +166,7 @@ def robot_at_grains(name, implementation, shifts, steps):
     return jax.jit(jax.vmap(run))(jnp.asarray(shifts)[:, None] * jnp.array([1.0, 0.0]))
 
 
-def same_with_robots(name, shifts, steps, way=1e-5):
+def same_with_robots(name, shifts, steps, way=1e-5 if KERNEL == "interpreted" else 3e-5):
     plain, fused = (robot_at_grains(name, one, shifts, steps) for one in ("xla", KERNEL))
     np.testing.assert_allclose(fused[0].position, plain[0].position, atol=way)
     np.testing.assert_allclose(fused[0].velocity, plain[0].velocity, atol=10 * way)
@@ -192,7 +192,8 @@ def test_robots_within_the_kernel(name):
 def test_a_step_of_a_small_world_is_one_launch(most, monkeypatch):
     monkeypatch.setattr(kernel, "MOST_LANES", most)
     closed = jax.make_jaxpr(lambda: robot_at_grains("squares", "interpreted", (0.0,), 1))()
-    assert len([*kernels_of(closed.jaxpr)]) == (1 if most else 4)
+    names = [equation.params["kernel"].name for equation in kernels_of(closed.jaxpr)]
+    assert len([name for name in names if name != "advance"]) == (1 if most else 4)  # a robot's own, on a GPU
 
 
 def kernels_of(jaxpr):

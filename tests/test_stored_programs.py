@@ -174,7 +174,7 @@ def test_other_code_settings_and_devices_have_other_programs(store, tmp_path, mo
     with jax.default_matmul_precision("highest"):
         note()
     monkeypatch.setattr(stored_programs, "why_plain", lambda _: None)
-    for known in ((12, 9), (13, 0)):  # of NVRTC
+    for known in ((98, 0), (99, 0)):  # of NVRTC, neither of them this computer's
         monkeypatch.setattr(stored_programs.nvrtc, "version", lambda known=known: known)
         note()
     for name in ("jax_disable_most_optimizations", "jax_threefry_partitionable"):
