@@ -16,7 +16,7 @@ from vsr.episode import step as step_episode
 from vsr.evidence.validate.sand import contacts, scenes, solids
 from vsr.physics.failure import Failure
 from vsr.physics.granular import Box, bed, cells, driven, fixed, free, grains_of
-from vsr.physics.granular.cells import listed, where_needed
+from vsr.physics.granular.cells import allowed, has_moved, listed, where_needed
 from vsr.physics.granular.model import angular_momentum, in_order, momentum
 from vsr.physics.granular.robots import contacts_needed, samples_needed
 from vsr.physics.granular.solver import neighbors
@@ -133,16 +133,35 @@ def test_runs_repeat_to_the_last_bit_and_worlds_do_not_see_each_other():
         np.testing.assert_allclose(ours, in_order(alone.position, alone), atol=2e-6)
 
 
-@pytest.mark.parametrize(("device", "worlds"), [("cpu", (2, 3)), ("gpu", (2, 3)), ("gpu", (5, 20))])
-def test_lists_are_made_where_they_are_needed_and_nowhere_else(device, worlds, monkeypatch):
-    """Also under two `vmap`s, where a `cond` would become a selection; of few worlds all at once, of many a share."""
+@pytest.mark.parametrize(("device", "few"), [("cpu", 0), ("gpu", 0), ("gpu", 100)])
+@pytest.mark.parametrize("worlds", [(2, 3), (5, 20)])
+def test_lists_are_made_where_they_are_needed_and_nowhere_else(device, few, worlds, monkeypatch):
+    """Also under two `vmap`s, where a `cond` would become a selection; of few numbers all at once, of many a share."""
     monkeypatch.setattr(cells.jax, "default_backend", lambda: device)
+    monkeypatch.setattr(cells, "FEW", few)
     needed = jnp.asarray(np.random.default_rng(1).integers(0, 2, worlds), bool)
     state = jnp.arange(float(needed.size)).reshape(worlds)
     done = jax.vmap(jax.vmap(lambda need, value: where_needed(lambda c, v: c + v, need, jnp.asarray(10.0), value)))(
         needed, state
     )
     np.testing.assert_array_equal(done, state + 10 * needed)
+
+
+def test_on_a_gpu_worlds_rebuild_their_lists_in_the_same_steps(monkeypatch):
+    grains = contacts.cloud(2, 60)
+    start, duration = grains.rest_state(), scenes.STEP
+    found = {}
+    for device in ("cpu", "gpu"):
+        monkeypatch.setattr(cells.jax, "default_backend", lambda device=device: device)
+        listed_at = jnp.zeros_like(start.position)
+        some = replace(start, position=listed_at.at[0, 0].set(0.3 * grains.skin), listed_at=listed_at)
+        found[device] = [
+            bool(has_moved(grains, state, allowed(state, duration)))
+            for number in range(9)
+            for state in [replace(some, time=jnp.float32(number * duration))]
+        ]
+    assert found["cpu"] == [False] * 9
+    assert found["gpu"] == [number % cells.TOGETHER == 0 for number in range(9)]
 
 
 @pytest.mark.slow

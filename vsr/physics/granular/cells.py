@@ -150,8 +150,12 @@ def _columns(numbers: Iterable[float], like: Array) -> Array:
     return jnp.array(list(numbers), like.dtype)[:, None]
 
 
-SHARE, FEW = 8, 64
-"""On a GPU, neighbor lists are rebuilt for one in SHARE worlds at a time; up to FEW worlds are rebuilt together."""
+SHARE, FEW = 8, 2**22
+"""On a GPU, neighbor lists are rebuilt for one in SHARE worlds at a time; of few numbers in all, for all worlds together:
+a turn is a hundred launches, whatever it does."""
+TOGETHER, EARLY = 4, 0.25
+"""On a GPU, worlds rebuild their lists in the same step, one in TOGETHER, if grains have moved by a share EARLY of what
+lists allow. Few worlds then need it in other steps."""
 
 
 def where_needed(change: Callable[[Any, Any], Any], needed: Array, constants: Any, state: Any) -> Any:
@@ -210,15 +214,22 @@ def _some_at_a_time(change: Callable[[Any, Any], Any], needed: Array, constants:
 
         return jnp.zeros_like(needed), jax.tree.map(kept, state, jax.vmap(change)(constants, state))
 
-    turn = some if worlds > FEW else all_at_once
+    turn = some if size and max(leaf.size for leaf in jax.tree.leaves(state)) > FEW else all_at_once
     _, state = jax.lax.while_loop(lambda turn: turn[0].any(), turn, (needed.reshape(-1), flat(state)))
     return jax.tree.map(lambda leaf: leaf.reshape(*shape, *leaf.shape[1:]), state)
 
 
-def has_moved(grains: GrainModel, state: GrainState) -> Array:
-    """Whether some grain is half a skin from where it was listed, ()."""
+def allowed(state: GrainState, duration: float) -> Array:
+    """Share of the way that lists allow, beyond which they are rebuilt before a step [s], ()."""
+    if jax.default_backend() == "cpu":
+        return jnp.ones_like(state.time)
+    return jnp.where(jnp.round(state.time / duration) % TOGETHER == 0, EARLY, 1.0).astype(state.time.dtype)
+
+
+def has_moved(grains: GrainModel, state: GrainState, share: Array) -> Array:
+    """Whether some grain is a share of half a skin from where it was listed, ()."""
     way = minus(split(state.position, 0), split(state.listed_at, 0))
-    return (dot(way, way) > (0.5 * grains.skin) ** 2).any()
+    return (dot(way, way) > (share * 0.5 * grains.skin) ** 2).any()
 
 
 def listed(grains: GrainModel, state: GrainState) -> GrainState:

@@ -113,11 +113,11 @@ def no_contacts(grains: GrainModel, robot: ContactBody) -> RobotContacts:
     )
 
 
-def robot_has_moved(grains: GrainModel, robot: ContactBody, contacts: RobotContacts) -> Array:
-    """Whether some corner is so far from where it was listed that a grain could be missed, ()."""
+def robot_has_moved(grains: GrainModel, robot: ContactBody, contacts: RobotContacts, share: Array) -> Array:
+    """Whether some corner is a share of the way from where it was listed after which a grain could be missed, ()."""
     way = robot.hull.position - contacts.listed_at
     present = (robot.model.present > 0)[None]
-    most = SKIN * grains.largest - grains.skin  # grains themselves may have moved by half a skin twice
+    most = share * (SKIN * grains.largest - grains.skin)  # grains themselves may have moved by half a skin twice
     return (((way**2).sum(-1) > most**2) & present).any()
 
 

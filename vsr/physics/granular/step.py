@@ -17,7 +17,7 @@ from vsr.compute.vector import split
 from vsr.environment import Environment
 from vsr.physics.contract import ContactBody, Engine
 from vsr.physics.granular.bodies import Reaction, moved
-from vsr.physics.granular.cells import has_moved, listed, where_needed
+from vsr.physics.granular.cells import allowed, has_moved, listed, where_needed
 from vsr.physics.granular.encounter import Encounter, encounter
 from vsr.physics.granular.model import GrainModel, GrainState
 from vsr.physics.granular.robots import list_contacts, robot_has_moved
@@ -28,7 +28,7 @@ def step(
     grains: GrainModel, environment: Environment, state: GrainState, robots: tuple[ContactBody, ...], duration: float
 ) -> tuple[GrainState, tuple[ContactBody, ...], tuple[Reaction, ...]]:
     """Grains and robots a step [s] later, and what grains did to each body; robots have moved on their own before."""
-    state = _listed(grains, state, robots)
+    state = _listed(grains, state, robots, duration)
     contact = encounter(grains, environment, state, robots, duration)
     implementation = chosen(grains.implementation, state.position.dtype)
     solved = solve(contact) if implementation == "xla" else _solved_by_kernel(contact, implementation == "interpreted")
@@ -69,9 +69,10 @@ def _after(contact: Encounter, solved: Solved, free: tuple[Any, ...]) -> GrainSt
     )
 
 
-def _listed(grains: GrainModel, state: GrainState, robots: tuple[ContactBody, ...]) -> GrainState:
+def _listed(grains: GrainModel, state: GrainState, robots: tuple[ContactBody, ...], duration: float) -> GrainState:
     """With lists that hold for this step."""
-    anew = has_moved(grains, state)
+    share = allowed(state, duration)
+    anew = has_moved(grains, state, share)
     # Without what the list does not change, for what goes in and out of there is copied.
     others = {name: getattr(state, name) for name in ("bodies", "robots", "time", "lasted")}
     bare = replace(state, bodies=(), robots=(), time=None, lasted=None)
@@ -86,7 +87,7 @@ def _listed(grains: GrainModel, state: GrainState, robots: tuple[ContactBody, ..
             contacts, missed = list_contacts(grains, state, robot, contacts)
             return contacts, jnp.maximum(overflow, missed.astype(overflow.dtype))
 
-        needed = anew | robot_has_moved(grains, robot, contacts)
+        needed = anew | robot_has_moved(grains, robot, contacts, share)
         # Grains as they are, without their own contacts with robots: those are what changes here.
         constants = grains, replace(state, robots=(), bodies=(), time=None, lasted=None), robot.model, robot.state
         contacts, overflow = where_needed(again, needed, constants, (contacts, overflow))
