@@ -17,6 +17,7 @@ from PIL import Image
 
 import vsr.cli as cli
 from vsr.evidence.reproduce import command as reproduce_module
+from vsr.evidence.reproduce.command import longest_first
 from vsr.evidence.reproduce.exploits import RULES, exploits_of
 from vsr.evidence.reproduce.published import write_published
 from vsr.evidence.reproduce.robots import read_repeats
@@ -578,12 +579,12 @@ def test_published_scores_must_fit(tmp_path, given, instead, message):
 
 
 def test_the_study_of_evogym_keeps_to_its_budget():
-    """Environment steps of a seed: 100 to 200 bodies with 300 to 1000 updates of 128 steps. Policies' evaluations are
-    not counted, as in published runs; open-loop controllers' second looks are."""
+    """Environment steps of a seed: 100 to 200 bodies with as many updates of 128 steps as an episode has steps. Policies'
+    evaluations are not counted, as in published runs; open-loop controllers' second looks are."""
     (file,) = find_studies("evogym")
     published = file.study.published
     assert {member.row for member in file.study.experiments.values()} == set(published.rows)
-    bodies = {}
+    bodies, spent = {}, {}
     for name, member in file.study.experiments.items():
         experiment = file.experiment(name)
         size, learning = experiment.optimizer.population_size, experiment.learning
@@ -592,11 +593,19 @@ def test_the_study_of_evogym_keeps_to_its_budget():
             bodies[member.row] = size * experiment.generations
             assert experiment.optimizer.budget == bodies[member.row]
             steps = size * learning.steps_taken
-        assert 4.6e6 < steps * experiment.generations <= 25.6e6, name
+        spent[name] = member.row, steps * experiment.generations / (128 * experiment.schedule().calls)
         assert experiment.robot.body.engine == "evogym"
         assert experiment.evaluation.trials == 1
     assert set(bodies) == set(published.rows)
     assert {count: list(bodies.values()).count(count) for count in (100, 150, 200)} == {100: 11, 150: 11, 200: 9}
+    for name, (row, bodies_worth) in spent.items():
+        assert 0.95 * bodies[row] < bodies_worth <= bodies[row], name
+
+
+def test_what_takes_longest_begins_first():
+    (file,) = find_studies("evogym")
+    jobs = [(name, file.experiment(name)) for name in ("Thrower-v0", "Hurdler-v0", "Walker-v0", "Walker-v0-policy")]
+    assert longest_first(jobs) == ["Hurdler-v0", "Walker-v0-policy", "Walker-v0", "Thrower-v0"]
 
 
 def test_configs_of_studies_are_named_by_one():

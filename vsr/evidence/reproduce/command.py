@@ -82,8 +82,9 @@ def reproduce(options: ReproduceOptions) -> Path:
             begun = any(is_run(folder / file.name / name) for name in file.study.experiments)
             state_claims(file, options.scale, _of_scale(file, options), folder / file.name, begun)
         if options.jobs > 1:
-            left = [job for job, own in zip(jobs, experiments, strict=True) if not _finished(job.run, own)]
-            _at_once(left, options, folder, "--no-report", *(["--resume"] if options.resume else []))
+            both = zip(jobs, experiments, strict=True)
+            left = [(job, own) for job, own in both if not _finished(job.run, own)]
+            _at_once(longest_first(left), options, folder, "--no-report", *(["--resume"] if options.resume else []))
         else:
             prepare(options.device)
             with _stoppable():
@@ -290,6 +291,15 @@ def _finished_runs(file: StudyFile, scale: str, home: Path) -> dict[str, Run] | 
         except UserError:
             return None
     return runs if all(run.is_finished for run in runs.values()) else None
+
+
+def longest_first(jobs: Sequence[tuple[Job, Experiment]]) -> list[Job]:
+    """By the control steps of all episodes, so that no long one is left alone in the end."""
+
+    def steps(experiment: Experiment) -> float:
+        return experiment.episodes() * experiment.schedule().calls * experiment.generations * len(experiment.seeds)
+
+    return [job for job, _ in sorted(jobs, key=lambda both: -steps(both[1]))]
 
 
 def _finished(path: Path, experiment: Experiment) -> bool:
