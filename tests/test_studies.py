@@ -579,8 +579,10 @@ def test_published_scores_must_fit(tmp_path, given, instead, message):
 
 
 def test_the_study_of_evogym_keeps_to_its_budget():
-    """Environment steps of a seed: 100 to 200 bodies with as many updates of 128 steps as an episode has steps. Policies'
-    evaluations are not counted, as in published runs; open-loop controllers' second looks are."""
+    """Environment steps of a seed: 100 to 200 bodies with as many updates of 128 steps as an episode has steps.
+
+    Policies' evaluations are not counted, as in published runs; open-loop controllers' second looks are.
+    """
     (file,) = find_studies("evogym")
     published = file.study.published
     assert {member.row for member in file.study.experiments.values()} == set(published.rows)

@@ -151,8 +151,8 @@ def _columns(numbers: Iterable[float], like: Array) -> Array:
 
 
 SHARE, FEW = 8, 2**22
-"""On a GPU, neighbor lists are rebuilt for one in SHARE worlds at a time; of few numbers in all, for all worlds together:
-a turn is a hundred launches, whatever it does."""
+"""On a GPU, neighbor lists are rebuilt for one in SHARE worlds at a time; of few numbers in all, for all worlds
+together: a turn is a hundred launches, whatever it does."""
 TOGETHER, EARLY = 4, 0.25
 """On a GPU, worlds rebuild their lists in the same step, one in TOGETHER, if grains have moved by a share EARLY of what
 lists allow. Few worlds then need it in other steps."""
