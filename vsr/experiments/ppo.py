@@ -54,7 +54,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "value_weight": 0.5,
         "entropy_weight": 0.01,
         "gradient_norm": 0.5,
-        "deviation": 1.0,
+        "deviation": 2.0,
         "anneal": False,
         "normalize": False,
         "scale_rewards": False,
@@ -72,7 +72,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "value_weight": 0.5,
         "entropy_weight": 0.01,
         "gradient_norm": 0.5,
-        "deviation": 0.2,
+        "deviation": 0.4,
         "fixed_deviation": True,
         "anneal": True,
         "normalize": True,
@@ -81,7 +81,8 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
 }
 """Published settings: of EvoGym 2's own scripts (one environment, minibatches of 4 steps, an evaluation every 100,000
-steps), and of MACD (one environment, rate falling to 0, actions with a deviation of 0.2)."""
+steps), and of MACD (one environment, rate falling to 0). There an action is a length over that at rest, less 1, and its
+deviation 1 or 0.2: a control value of 1 is a length of 0.6, one of -1 a length of 1.6, so half of ours."""
 
 
 class PPO(Spec):
