@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from vsr.controllers.policy import join_policy
 from vsr.experiments import ppo
-from vsr.experiments.encodings.networks import first_layers
+from vsr.experiments.encodings.networks import first_layers, orthogonal
 from vsr.experiments.ppo import (
     PPO,
     Minibatch,
@@ -135,6 +135,31 @@ def test_a_point_learns_where_to_go():
     assert scores[0].max() < 6
     assert scores.max(0).min() > 7
     np.testing.assert_allclose(again, scores.max(0), rtol=1e-4)  # the best policy is that of the best evaluation
+
+
+def test_an_inherited_policy_keeps_what_its_inputs_mean():
+    """A first update takes the moments of a new policy's inputs from its steps; one that has learned keeps its own."""
+    training, hidden = Training(QUICK, POINT, (8,), total=20), (8,)
+    layers = first_layers(jax.random.key(0), 1, hidden, 1)
+    new, inherited = (join_policy(jnp.full(1, mean), jnp.full(1, 2 * mean + 1), layers) for mean in (0.0, 3.0))
+    places = jnp.broadcast_to(jnp.arange(QUICK.environments, dtype=jnp.uint32), (2, QUICK.environments))
+    keys = jax.vmap(jax.random.PRNGKey)(jnp.arange(2))
+    before = training.start(keys, jnp.stack([new, inherited]), places)
+    seen = jax.jit(training.update)(before, places, jnp.ones((2, 1))).seen
+    assert abs(seen.mean[0, 0]) > 0.02
+    assert seen.count[0] == pytest.approx(QUICK.steps, rel=1e-5)
+    np.testing.assert_allclose(seen.mean[1], 3.0, atol=0.25)
+    np.testing.assert_allclose(seen.deviation[1], 7.0, atol=0.25)
+    assert seen.count[1] == 21 * QUICK.steps
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(20, 7), (7, 7), (7, 20), (5, 1)])
+def test_first_weights_are_those_of_an_orthogonal_initializer_without_lapack(rows, columns):
+    """jaxlib 0.10 can hang in programs with several batches of LAPACK's calls."""
+    key = jax.random.key(3)
+    expected = jax.nn.initializers.orthogonal()(key, (rows, columns))
+    np.testing.assert_allclose(orthogonal(key, rows, columns), expected, atol=2e-6)
+    assert "lapack" not in jax.jit(lambda key: orthogonal(key, rows, columns)).lower(key).as_text()
 
 
 @pytest.mark.slow

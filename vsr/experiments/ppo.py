@@ -33,7 +33,8 @@ SMALL = 1e-8
 LARGEST_REWARD = 10.0
 """Scaled rewards end here, either way."""
 PRIOR = 1e-4
-"""Observations that mean 0 and deviation 1 count for, before there are any."""
+"""Observations that mean 0 and deviation 1 count for, before there are any. Those of a policy that has learned before
+count for as many as it learns from now."""
 LOG_2_PI = math.log(2 * math.pi)
 
 Share = Annotated[Real, Field(ge=0, le=1)]
@@ -400,13 +401,15 @@ class Training:
                 log_deviation=jnp.full(problem.outputs, math.log(settings.deviation), numbers.dtype),
             )
             nothing = jnp.zeros((), numbers.dtype)
+            # What a policy has learned to read stays as it was: or else its first steps alone would change every input.
+            known = ((mean != 0) | (deviation != 1)).any() * float(self.total * settings.steps)
             states, observations = jax.vmap(lambda place, key: problem.reset(problem.prepare(place), key))(
                 places, jax.random.split(resets, settings.environments)
             )
             return Learner(
                 networks=networks,
                 adam=self.optimizer().init(networks),
-                seen=Moments(nothing + PRIOR, mean, deviation**2),
+                seen=Moments(nothing + PRIOR + known, mean, deviation**2),
                 returned=Moments(nothing + PRIOR, nothing, nothing + 1),
                 key=rest,
                 updates=jnp.zeros((), jnp.int32),

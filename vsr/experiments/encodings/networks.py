@@ -286,6 +286,21 @@ def first_layers(key: Array, inputs: int, hidden: tuple[int, ...], outputs: int,
     sizes, layers = policy_sizes(inputs, hidden, outputs), []
     for number, (rows, columns) in enumerate(sizes):
         scale = 2**0.5 if number < len(sizes) - 1 else last
-        weights = jax.nn.initializers.orthogonal(scale)(jax.random.fold_in(key, number), (rows - 1, columns))
+        weights = scale * orthogonal(jax.random.fold_in(key, number), rows - 1, columns)
         layers.append(jnp.concatenate([weights, jnp.zeros((1, columns))]))
     return layers
+
+
+def orthogonal(key: Array, rows: int, columns: int) -> Array:
+    """As jax.nn.initializers.orthogonal has it, but without LAPACK: jaxlib 0.10 can wait forever where a program has
+    several of its calls for batches. Gram-Schmidt, each column twice."""
+    given = jax.random.normal(key, (max(rows, columns), min(rows, columns)))
+
+    def with_column(number: Array, done: Array) -> Array:
+        column = given[:, number]
+        for _ in range(2):
+            column = column - (done * (done * column[:, None]).sum(0)).sum(1)
+        return done.at[:, number].set(column / jnp.linalg.norm(column))
+
+    found = jax.lax.fori_loop(0, given.shape[1], with_column, jnp.zeros_like(given))
+    return found if rows >= columns else found.T
