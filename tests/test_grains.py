@@ -161,7 +161,7 @@ def test_on_a_gpu_worlds_rebuild_their_lists_in_the_same_steps(monkeypatch):
             for state in [replace(some, time=jnp.float32(number * duration))]
         ]
     assert found["cpu"] == [False] * 9
-    assert found["gpu"] == [number % cells.TOGETHER == 0 for number in range(9)]
+    assert found["gpu"] == [number % cells.EVERY == 0 for number in range(9)]
 
 
 @pytest.mark.slow

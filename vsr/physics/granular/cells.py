@@ -153,8 +153,8 @@ def _columns(numbers: Iterable[float], like: Array) -> Array:
 SHARE, FEW = 8, 2**22
 """On a GPU, neighbor lists are rebuilt for one in SHARE worlds at a time; of few numbers in all, for all worlds
 together: a turn is a hundred launches, whatever it does."""
-TOGETHER, EARLY = 4, 0.25
-"""On a GPU, worlds rebuild their lists in the same step, one in TOGETHER, if grains have moved by a share EARLY of what
+EVERY, EARLY = 4, 0.25
+"""On a GPU, worlds rebuild their lists in the same step, one in EVERY, if grains have moved by a share EARLY of what
 lists allow. Few worlds then need it in other steps."""
 
 
@@ -223,7 +223,7 @@ def allowed(state: GrainState, duration: float) -> Array:
     """Share of the way that lists allow, beyond which they are rebuilt before a step [s], ()."""
     if jax.default_backend() == "cpu":
         return jnp.ones_like(state.time)
-    return jnp.where(jnp.round(state.time / duration) % TOGETHER == 0, EARLY, 1.0).astype(state.time.dtype)
+    return jnp.where(jnp.round(state.time / duration) % EVERY == 0, EARLY, 1.0).astype(state.time.dtype)
 
 
 def has_moved(grains: GrainModel, state: GrainState, share: Array) -> Array:

@@ -72,11 +72,11 @@ def _after(contact: Encounter, solved: Solved, free: tuple[Any, ...]) -> GrainSt
 def _listed(grains: GrainModel, state: GrainState, robots: tuple[ContactBody, ...], duration: float) -> GrainState:
     """With lists that hold for this step."""
     share = allowed(state, duration)
-    anew = has_moved(grains, state, share)
+    grains_moved = has_moved(grains, state, share)
     # Without what the list does not change, for what goes in and out of there is copied.
     others = {name: getattr(state, name) for name in ("bodies", "robots", "time", "lasted")}
     bare = replace(state, bodies=(), robots=(), time=None, lasted=None)
-    state = replace(where_needed(listed, anew, grains, bare), **others)
+    state = replace(where_needed(listed, grains_moved, grains, bare), **others)
     found, overflow = [], state.overflow
     for robot, contacts in zip(robots, state.robots, strict=True):
 
@@ -87,7 +87,7 @@ def _listed(grains: GrainModel, state: GrainState, robots: tuple[ContactBody, ..
             contacts, missed = list_contacts(grains, state, robot, contacts)
             return contacts, jnp.maximum(overflow, missed.astype(overflow.dtype))
 
-        needed = anew | robot_has_moved(grains, robot, contacts, share)
+        needed = grains_moved | robot_has_moved(grains, robot, contacts, share)
         # Grains as they are, without their own contacts with robots: those are what changes here.
         constants = grains, replace(state, robots=(), bodies=(), time=None, lasted=None), robot.model, robot.state
         contacts, overflow = where_needed(again, needed, constants, (contacts, overflow))
