@@ -102,4 +102,9 @@ SCENES = (
     BenchEnvironment("walker-points", "points", "a"),
     BenchEnvironment("walker-squares-16k", "squares", "a", robots=(16384, 16384), everywhere=False),
     BenchEnvironment("walker-evogym", "evogym", "h", steps=(5, 50)),
+    BenchEnvironment("upstepper-evogym", "evogym", "h", "UpStepper-v0", steps=(5, 50), everywhere=False),
+    BenchEnvironment("carrier-evogym", "evogym", "h", "Carrier-v0", steps=(5, 100), everywhere=False),
+    BenchEnvironment("catcher-evogym", "evogym", "h", "Catcher-v0", steps=(5, 100), everywhere=False),
+    BenchEnvironment("beamslider-evogym", "evogym", "h", "BeamSlider-v0", steps=(5, 100), everywhere=False),
+    BenchEnvironment("cavecrawler-evogym", "evogym", "h", "CaveCrawler-v0", steps=(5, 100), everywhere=False),
 )

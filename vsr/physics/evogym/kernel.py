@@ -1,5 +1,7 @@
 """Substeps of EvoGym's point masses as one GPU kernel: a program has a world, a lane a voxel and one node or two.
 
+Bodies lie side by side in a grid of which much may be empty: lanes are for the cells and nodes that can exist.
+
 Voxels read where their corners are, and write what happens there; nodes add it up. The laws of springs and contact are
 the functions of plain JAX (vsr.physics.evogym.step). What is rare is computed when it may happen, and only then:
 
@@ -13,6 +15,7 @@ the functions of plain JAX (vsr.physics.evogym.step). What is rare is computed w
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 from typing import Any, NamedTuple
@@ -22,22 +25,28 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.compute.gpu.language import WARP, Table, kernel_call, load, rank, store
+from vsr.compute.gpu.language import WARP, Table, anyone, kernel_call, load, rank, store
 from vsr.compute.vector import Vector, minus, plus, times
 from vsr.environment import Environment
 from vsr.physics.evogym import contact, springs
 from vsr.physics.evogym.law import DRAG, SIDE
-from vsr.physics.evogym.model import EvogymModel, EvogymState, GroundCells, Joint, edge_bits, has_edge
+from vsr.physics.evogym.model import NOBODY, EvogymModel, EvogymState, GroundCells, Joint, edge_bits, has_edge
 from vsr.physics.evogym.step import Motion, Setting, floor_force, outer_voxels, separated, setting_of, together
 from vsr.robot.corners import RING, corner_steps
 
 MARGIN = 1e-4 * SIDE
 """By which bounds are looked at too generously, for rounding."""
+SKIN = 0.1 * SIDE
+"""How near to a voxel nodes are listed, so that voxels need not look at each other in every substep."""
 IN_GROUND = 16
 """Pairs of a voxel and the ground are bits: four times a corner of the ground that is in it plus the cell beside that
 corner, both in the order of RING, and from here on its own corners in that order."""
 RESIDENT = 16
 """Warps that a multiprocessor holds at once, which leaves 128 registers to a lane."""
+MOST_PAIRS = 128
+"""Of a corner and a voxel, that are computed at once."""
+WORD = 30
+"""Nodes whose flags a voxel has in one number."""
 MOST_LANES = 512
 """Of a world: more voxels than these share lanes."""
 EDGE = 2
@@ -45,7 +54,7 @@ EDGE = 2
 
 
 class Known(NamedTuple):
-    """What the kernel reads of a world besides its motion; c cells, n nodes."""
+    """What the kernel reads of a world besides its motion; c cells that may have a voxel, n nodes of such cells."""
 
     numbers: Any
     """column and row of the origin, its shift, gravity, a voxel's side, overlapping pairs that are too many, 1 if the
@@ -53,13 +62,19 @@ class Known(NamedTuple):
     stiffness: Any
     """(6, c)"""
     goal: Any
-    """(6, c)"""
+    """of all cells of the grid, (6, cells)"""
     rigid: Any
     """(c,)"""
     outer: Any
     """(4, c)"""
     owner: Any
     """(c,)"""
+    places: Any
+    """which cells of the grid these are, (c,)"""
+    spots: Any
+    """which nodes of the grid, (n,)"""
+    rest: Any
+    """other nodes of the grid, or any where there are none"""
     node: Any
     """of every corner, (4, c)"""
     movable: Any
@@ -92,12 +107,12 @@ class Scratch(NamedTuple):
     """column and row of the cell that the middle of a voxel is in, (2, c)"""
     code: Any
     """of the cell of ground that a node is in, (n,)"""
-    solid: Any
-    """nodes of voxels that touch something, (n,)"""
     entered: Any
-    """nodes that may be in a voxel that they are no corner of, (n,)"""
+    """nodes that are or may soon be in a voxel that they are no corner of, (n,)"""
     pairs: Any
     """of voxels and the ground, or of voxels, a number each, (lanes,)"""
+    push: Any
+    """of pairs of voxels, on the corner, then on the corners of the other in the order of RING, (10, room)"""
 
 
 class Now(NamedTuple):
@@ -109,10 +124,12 @@ class Now(NamedTuple):
     length: Array
     """of springs, (6, c)"""
     slack: tuple[Array, Array]
-    """no node is in a voxel that it is no corner of, and no bounds of distant voxels overlap, before two nodes went so
-    far together since voxels last looked, () each"""
+    """no node that is not listed is in a voxel that it is no corner of, and no bounds of distant voxels overlap, before
+    two nodes went so far together since voxels last looked, () each"""
     way: Array
     """of every node since then, at least, (n,)"""
+    entered: Array
+    """how many nodes are listed, ()"""
     unstable: Array
 
 
@@ -132,7 +149,7 @@ def prepared(model: EvogymModel, environment: Environment, start: EvogymState) -
     """The same model with what `advance` would otherwise gather in every call; start: any state of it."""
     models = (model, *(one.body for one in model.objects))
     setting = setting_of(models, environment, start, jnp.zeros_like(model.present), ())
-    known, falls = _known(setting), setting.landing is not None
+    known, falls = _known(setting, Layout.of(models, setting.bodies)), setting.landing is not None
     return replace(model, tables={name: getattr(known, name) for name in KEPT if not (falls and name == "first")})
 
 
@@ -150,12 +167,13 @@ def advance(
     models = (model, *(one.body for one in model.objects))
     setting = setting_of(models, environment, state, control, ())
     motion = together(models, (state, *state.objects), setting.shift, ())
-    known, (rows, columns) = _known(setting)._replace(**(model.tables or {})), setting.bodies.rigid.shape
+    layout = Layout.of(models, setting.bodies)
+    known = _known(setting, layout)._replace(**(model.tables or {}))
     flat = [jnp.stack([part.reshape(-1) for part in vector]) for vector in motion]
-    places, nodes = rows * columns, flat[0].shape[1]
+    places, nodes = len(layout.places), len(layout.spots)
     lanes = lanes_for(places, nodes)
     *after, unstable = kernel_call(
-        lambda *tables: _Program((rows, columns), lanes, substep, count, *tables).run(),
+        lambda *tables: _Program(layout, lanes, substep, count, *tables).run(),
         programs=1,
         lanes=lanes,
         results=[*flat, jax.ShapeDtypeStruct((1,), jnp.int32)],
@@ -164,10 +182,8 @@ def advance(
                 jax.ShapeDtypeStruct(shape, flat[0].dtype)
                 for shape in ((2, nodes), (2, nodes), (2, 4, places + 1), (4, places))
             ),
-            *(
-                jax.ShapeDtypeStruct(shape, jnp.int32)
-                for shape in ((2, places), (nodes,), (nodes,), (nodes,), (lanes,))
-            ),
+            *(jax.ShapeDtypeStruct(shape, jnp.int32) for shape in ((2, places), (nodes,), (nodes,), (lanes,))),
+            jax.ShapeDtypeStruct((10, min(lanes, MOST_PAIRS)), flat[0].dtype),
         ],
         resident=max(1, RESIDENT * WARP // lanes),
         interpret=interpret,
@@ -179,11 +195,47 @@ def advance(
 
 
 def lanes_for(places: int, nodes: int) -> int:
-    """One warp where that has a lane for every voxel, since it never waits; else a lane for every voxel and node."""
-    return WARP if places <= WARP else min(MOST_LANES, whole(nodes, WARP))
+    """A lane for every voxel, with one node or two."""
+    return min(MOST_LANES, whole(max(places, -(-nodes // 2)), WARP))
 
 
-def _known(setting: Setting) -> Known:
+class Layout(NamedTuple):
+    """Of the grid that holds all bodies, what can exist."""
+
+    columns: int
+    """of the grid's cells"""
+    places: np.ndarray
+    """numbers of cells that may have a voxel"""
+    spots: np.ndarray
+    """numbers of nodes that such cells may have"""
+    cell: np.ndarray
+    """of every cell its place in that list, or the list's length; one more for none"""
+    node: np.ndarray
+    """of every node its place in that list, or 0"""
+
+    @staticmethod
+    def of(models: Sequence[EvogymModel], bodies: Joint) -> Layout:
+        """Nodes of a layer are those of models that have it."""
+        (rows, columns), layers, first = bodies.owner.shape, bodies.layer.shape[0], 0
+        there = np.zeros((layers, rows + 1, columns + 1), bool)
+        for model in models:
+            mine = bodies.owner != NOBODY
+            mine[:, :first] = mine[:, first + model.present.shape[1] :] = False
+            for up, right in corner_steps(2):
+                there[: model.layer.shape[0], up : up + rows, right : right + columns] |= mine
+            first += model.present.shape[1] + 1
+        places, spots = np.flatnonzero(bodies.owner != NOBODY), np.flatnonzero(there)
+        cell, node = np.full(rows * columns + 1, len(places), np.int32), np.zeros(there.size, np.int32)
+        cell[places], node[spots] = np.arange(len(places)), np.arange(len(spots))
+        return Layout(columns, places.astype(np.int32), spots.astype(np.int32), cell, node)
+
+    @property
+    def rest(self) -> np.ndarray:
+        """Numbers of all other nodes."""
+        return np.setdiff1d(np.arange(len(self.node), dtype=np.int32), self.spots)
+
+
+def _known(setting: Setting, layout: Layout) -> Known:
     bodies, ground = setting.bodies, setting.ground
     assert ground is not None
     dtype = bodies.rigid.dtype
@@ -192,8 +244,8 @@ def _known(setting: Setting) -> Known:
         setting.beginning,
     )
 
-    def in_a_row(values: Array) -> Array:
-        return values.reshape(*values.shape[:-2], -1)
+    def listed(values: Array) -> Array:
+        return values.reshape(*values.shape[:-2], -1)[..., layout.places]
 
     nothing = jnp.zeros(setting.node.shape, dtype)
     first = (nothing, nothing) if setting.first is None else setting.first
@@ -202,17 +254,20 @@ def _known(setting: Setting) -> Known:
 
     return Known(
         numbers=jnp.stack([jnp.asarray(number, dtype) for number in numbers]),
-        stiffness=in_a_row(bodies.stiffness),
-        goal=in_a_row(setting.goal),
-        rigid=in_a_row(bodies.rigid),
-        outer=in_a_row(bodies.outer).astype(dtype),
-        owner=jnp.asarray(bodies.owner.reshape(-1), jnp.int32),
-        node=setting.node.astype(jnp.int32),
-        movable=in_a_row(setting.turns.movable).astype(dtype),
-        wave=waves(bodies).reshape(-1),
-        first=jnp.concatenate(first).astype(dtype),
-        around=_around(bodies),
-        inverse_mass=bodies.inverse_mass.reshape(-1),
+        stiffness=listed(bodies.stiffness),
+        goal=setting.goal.reshape(*setting.goal.shape[:-2], -1),
+        rigid=listed(bodies.rigid),
+        outer=listed(bodies.outer).astype(dtype),
+        owner=jnp.asarray(bodies.owner.reshape(-1)[layout.places], jnp.int32),
+        places=jnp.asarray(layout.places),
+        spots=jnp.asarray(layout.spots),
+        rest=jnp.asarray(layout.rest if len(layout.rest) else layout.spots[:1]),
+        node=jnp.asarray(layout.node)[setting.node[:, layout.places]],
+        movable=listed(setting.turns.movable).astype(dtype),
+        wave=waves(bodies).reshape(-1)[layout.places],
+        first=jnp.concatenate(first).astype(dtype)[:, layout.places],
+        around=jnp.asarray(layout.cell)[_around(bodies)[:, layout.spots]],
+        inverse_mass=bodies.inverse_mass.reshape(-1)[layout.spots],
         ground=_surroundings(ground),
     )
 
@@ -259,7 +314,7 @@ def _surroundings(ground: GroundCells) -> Array:
 
 
 def _around(bodies: Joint) -> Array:
-    """See Known."""
+    """Of every node the cells that have it as their corner; one too many where there is none, (4, nodes)."""
     rows, columns = bodies.rigid.shape
     number = jnp.arange(rows * columns, dtype=jnp.int32).reshape(rows, columns)
     nothing, found = rows * columns, []
@@ -273,25 +328,27 @@ def _around(bodies: Joint) -> Array:
 class _Program:
     """The kernel at work on one world."""
 
-    def __init__(self, cells: tuple[int, int], lanes: int, substep: float, count: int, *tables: Table) -> None:
-        self.cells, self.lanes, self.substep, self.count = cells, lanes, substep, count
+    def __init__(self, layout: Layout, lanes: int, substep: float, count: int, *tables: Table) -> None:
+        self.columns, self.lanes, self.substep, self.count = layout.columns, lanes, substep, count
         fields = len(Known._fields)
         self.known, self.start = Known(*tables[:fields]), tables[fields : fields + 3]
         self.final, self.unstable = tables[fields + 3 : fields + 6], tables[fields + 6]
         self.shared = Scratch(*tables[fields + 7 :])
-        self.places, self.nodes = cells[0] * cells[1], self.known.inverse_mass.shape[0]
+        self.places, self.nodes, self.rest = len(layout.places), len(layout.spots), len(layout.rest)
         assert self.places <= 1 << 14, f"a pair cannot name one of {self.places} voxels"
         self.lane = jnp.arange(lanes, dtype=jnp.int32)
         number = jnp.arange(whole(self.places, lanes), dtype=jnp.int32)
         self.exists, self.cell = number < self.places, jnp.minimum(number, self.places - 1)
         number = jnp.arange(whole(self.nodes, lanes), dtype=jnp.int32)
         self.node = jnp.minimum(number, self.nodes - 1)
+        self.place, self.spot = load(self.known.places.at[self.cell]), load(self.known.spots.at[self.node])
         known = self.known
         self.origin = tuple(known.numbers[axis].astype(jnp.int32) + EDGE for axis in range(2))
         self.height, self.gravity, self.allowed = known.numbers[3], known.numbers[4], known.numbers[6]
         self.beginning = known.numbers[7] > 0
         self.bodies = Cells(self.of_cells(known.stiffness), load(known.rigid.at[self.cell]), known.numbers[5])
-        self.goal, self.outer = self.of_cells(known.goal), self.of_cells(known.outer)
+        self.goal = jnp.stack([load(known.goal.at[row, self.place]) for row in range(known.goal.shape[0])])
+        self.outer = self.of_cells(known.outer)
         self.touches = self.exists & (self.outer.max(0) > 0)
         self.edges = edge_bits(self.outer > 0)
         self.present = self.exists & (self.bodies.stiffness[-1] > 0)
@@ -309,8 +366,8 @@ class _Program:
     def run(self) -> None:
         for axis, corner in itertools.product(range(2), range(4)):
             self.shared.felt[axis, corner, self.places] = 0.0
-        self.solid = self.list_solid()
-        motion = Motion(*(tuple(load(table.at[axis, self.node]) for axis in range(2)) for table in self.start))
+        self.solid = self.solid_nodes()
+        motion = Motion(*(tuple(load(table.at[axis, self.spot]) for axis in range(2)) for table in self.start))
         corner = self.corners_at(motion.position)
         start = Now(
             motion,
@@ -318,22 +375,32 @@ class _Program:
             springs.length(springs.between(corner)),
             slack=(jnp.float32(-1), jnp.float32(-1)),
             way=jnp.zeros(self.node.shape, jnp.float32),
+            entered=jnp.int32(0),
             unstable=jnp.int32(0),
         )
         now = jax.lax.fori_loop(0, self.count, self.substep_of, start)
         for table, vector in zip(self.final, now.motion, strict=True):
-            self.put(table, vector)
+            for axis, part in enumerate(vector):
+                store(table.at[axis, self.spot], part)
+        self.keep_rest()
         self.unstable[0] = now.unstable
 
-    def list_solid(self) -> Array:
-        """How many nodes have a voxel that touches something."""
+    def keep_rest(self) -> None:
+        """Of nodes of no voxel."""
+        if not self.rest:
+            return
+        number = jnp.arange(whole(self.rest, self.lanes), dtype=jnp.int32)
+        node = load(self.known.rest.at[jnp.minimum(number, self.rest - 1)])
+        for table, start in zip(self.final, self.start, strict=True):
+            for axis in range(2):
+                store(table.at[axis, node], load(start.at[axis, node]))
+
+    def solid_nodes(self) -> Array:
+        """Whether nodes have a voxel that touches something."""
         store(self.shared.entered.at[self.node], 0)
         for k in range(4):
             store(self.shared.entered.at[self.corner[k]], 1, mask=self.touches)
-        solid = (load(self.shared.entered.at[self.node]) > 0) & (jnp.arange(self.node.shape[0]) < self.nodes)
-        before, total = rank(solid)
-        store(self.shared.solid.at[before], self.node, mask=solid)
-        return total
+        return (load(self.shared.entered.at[self.node]) > 0) & (jnp.arange(self.node.shape[0]) < self.nodes)
 
     # Exchange
 
@@ -371,7 +438,7 @@ class _Program:
         slack, way, entered, unstable = jax.lax.cond(
             jnp.any(~(2 * now.way < jnp.minimum(*now.slack))),
             lambda: self.look_at_each_other(now),
-            lambda: (now.slack, now.way, jnp.int32(0), now.unstable),
+            lambda: (now.slack, now.way, now.entered, now.unstable),
         )
         force = self.contact(now, entered, number)
         rest = springs.relaxed(self.goal, now.length)
@@ -401,7 +468,8 @@ class _Program:
         position, corner, length = self.within_limits(position)
         moved = minus(position, motion.position)
         way = way + (jnp.abs(moved[0]) + jnp.abs(moved[1]))
-        return Now(Motion(position, velocity, times(1 / self.substep, moved)), corner, length, slack, way, unstable)
+        motion = Motion(position, velocity, times(1 / self.substep, moved))
+        return Now(motion, corner, length, slack, way, entered, unstable)
 
     def runge_kutta(self, first: Vector, later: Any, position: Vector, velocity: Vector) -> tuple[Vector, Vector]:
         """first: acceleration now; later: of positions and velocities."""
@@ -601,41 +669,44 @@ class _Program:
         jax.lax.while_loop(lambda number: jnp.any(listed & ~corner & (turn >= number)), next_turn, jnp.int32(0))
 
     def look_at_each_other(self, now: Now) -> tuple[tuple[Array, Array], Array, Array, Array]:
-        """How far apart the nearest are, ways from here on, how many nodes may be in a voxel that they are no corner
-        of, and whether too many of the robot's voxels overlap."""
+        """How far apart the nearest are that are not listed, ways from here on, how many nodes are listed, and whether
+        too many of the robot's voxels overlap."""
         low, high = contact.bounds(now.corner)
+        for row, (part, nowhere) in enumerate(zip((*low, *high), (jnp.inf, jnp.inf, -jnp.inf, -jnp.inf), strict=True)):
+            store(self.shared.bounds.at[row, self.cell], jnp.where(self.touches, part, nowhere), mask=self.exists)
 
-        def apart(far: Array, low_there: Vector, high_there: Vector) -> Array:
-            gaps = [jnp.maximum(low[axis] - high_there[axis], low_there[axis] - high[axis]) for axis in range(2)]
-            return jnp.where(far, jnp.maximum(*gaps), jnp.inf)
+        def gap_from(other: Array, low: Vector, high: Vector) -> Array:
+            """How far bounds are from those of a voxel."""
+            there = [self.shared.bounds[row, other] for row in range(4)]
+            gaps = [jnp.maximum(there[axis] - high[axis], low[axis] - there[2 + axis]) for axis in range(2)]
+            return jnp.maximum(*gaps)
 
-        def node(number: Array, found: tuple[Array, Array]) -> tuple[Array, Array]:
-            nearest, count = found
-            one = self.shared.solid[number]
-            point = tuple(self.shared.position[axis, one] for axis in range(2))
-            gap = apart(self.touches & ~(self.corner == one).any(0), point, point)
-            entered = jnp.any(gap <= MARGIN)
-            store(self.shared.entered.at[count], one, mask=entered)
-            return jnp.minimum(nearest, gap), count + entered.astype(jnp.int32)
+        def nodes(other: Array, nearest: Array) -> Array:
+            gap = gap_from(other, now.motion.position, now.motion.position)
+            own = reduce(jnp.logical_or, (cell == other for cell in self.around))
+            return jnp.minimum(nearest, jnp.where(own, jnp.inf, gap))
 
         def voxels() -> tuple[Array, Array]:
             mine = self.touches & (self.owner == 0)
-            for row, part in enumerate((*low, *high)):
-                store(self.shared.bounds.at[row, self.cell], jnp.where(mine, part, jnp.nan), mask=self.exists)
-            columns = self.cells[1]
-            row, column = self.cell // columns, self.cell % columns
+            row, column = self.place // self.columns, self.place % self.columns
 
             def voxel(other: Array, found: tuple[Array, Array]) -> tuple[Array, Array]:
-                far = (jnp.abs(row - other // columns) > 1) | (jnp.abs(column - other % columns) > 1)
-                there = [self.shared.bounds[k, other] for k in range(4)]
-                gap = apart(mine & far & (there[0] == there[0]), (there[0], there[1]), (there[2], there[3]))
+                there = self.known.places[other]
+                far = (jnp.abs(row - there // self.columns) > 1) | (jnp.abs(column - there % self.columns) > 1)
+                far = far & mine & (self.known.owner[other] == 0)
+                gap = jnp.where(far, gap_from(other, low, high), jnp.inf)
                 return jnp.minimum(found[0], gap), found[1] + (gap <= 0).astype(jnp.float32)
 
-            nearest, count = jax.lax.fori_loop(0, self.places, voxel, (everywhere, jnp.zeros_like(everywhere)))
+            start = jnp.full(self.cell.shape, jnp.inf, jnp.float32), jnp.zeros(self.cell.shape, jnp.float32)
+            nearest, count = jax.lax.fori_loop(0, self.places, voxel, start)
             return jnp.min(nearest) - MARGIN, (jnp.sum(count) > self.allowed).astype(jnp.int32)
 
-        everywhere = jnp.full(self.cell.shape, jnp.inf, jnp.float32)
-        nearest, entered = jax.lax.fori_loop(0, self.solid, node, (everywhere, jnp.int32(0)))
+        nearest = jax.lax.fori_loop(0, self.places, nodes, jnp.full(self.node.shape, jnp.inf, jnp.float32))
+        nearest = jnp.where(self.solid, nearest, jnp.inf)
+        near = nearest <= SKIN
+        before, entered = rank(near)
+        store(self.shared.entered.at[before], self.node, mask=near)
+        nearest = jnp.where(near, jnp.inf, nearest)
         left = now.slack[1] - 2 * jnp.max(now.way)
         # Asked of all lanes, though it is the same in all: or else NVRTC writes the loops behind it twice.
         none_left = jnp.any(jnp.broadcast_to(~(left > 0), self.lane.shape))
@@ -645,50 +716,54 @@ class _Program:
     def with_each_other(self, corner: Vector, entered: Array, substep: Array) -> None:
         """Forces at the corners of voxels; entered: how many nodes are listed."""
         low, high = contact.bounds(corner)
+        room = self.shared.push.shape[1]
 
-        def of(number: Array) -> tuple[Array, Array, Array]:
-            """Which corner of which voxel this is, if any, and in whose bounds it is."""
-            node, corner = self.shared.entered[number // 4], number % 4
-            other = self.known.around[corner, node]
-            exists, other = other < self.places, jnp.minimum(other, self.places - 1)
-            inside = self.touches & exists & ~(self.corner == node).any(0)
-            for axis in range(2):
-                point = self.shared.position[axis, node]
-                inside = inside & (low[axis] - MARGIN <= point) & (point <= high[axis] + MARGIN)
-            return corner, other, inside
+        def entering(first: Array) -> Array:
+            """Of the listed nodes from one on, those that are in a voxel's bounds, as bits."""
 
-        def goes_on(state: tuple[Array, Array, Array]) -> Array:
-            number, left, count = state
-            return (jnp.any(left) | (number + 1 < 4 * entered)) & (count < self.lanes)
+            def one(number: Array, bits: Array) -> Array:
+                node = self.shared.entered[first + number]
+                inside = self.touches & ~(self.corner == node).any(0)
+                for axis in range(2):
+                    point = self.shared.position[axis, node]
+                    inside = inside & (low[axis] - MARGIN <= point) & (point <= high[axis] + MARGIN)
+                return bits | jnp.where(inside, 1 << number, 0)
 
-        def one(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-            """Those of one corner, while there is room."""
-            number, left, count = state
-            number = jnp.where(jnp.any(left), number, number + 1)
-            corner, other, inside = of(number)
-            inside = jnp.where(jnp.any(left), left, inside)
-            before, total = rank(inside)
-            listed = inside & (count + before < self.lanes)
-            pair = corner | (self.cell << 2) | (other << 16)
-            store(self.shared.pairs.at[count + before], pair, mask=listed)
-            return number, inside & ~listed, jnp.minimum(count + total, self.lanes)
+            nothing = jnp.zeros(self.cell.shape, jnp.int32)
+            return jax.lax.fori_loop(0, jnp.minimum(entered - first, WORD), one, nothing)
 
-        def some(state: tuple[Array, Array]) -> tuple[Array, Array]:
-            number, left, count = jax.lax.while_loop(goes_on, one, (*state, jnp.int32(0)))
-            self.touch_each_other(count, substep)
-            return number, left
+        def word(first: Array) -> Array:
+            def one_each(state: tuple[Array, Array]) -> tuple[Array, Array]:
+                """A node of every voxel that has one, while there is room, as corner of up to four others."""
+                bits, count = state
+                before, total = rank(bits != 0)
+                place = count + 4 * before
+                bit = 31 - jax.lax.clz(bits)
+                listed = (bits != 0) & (place < room)
+                node = load(self.shared.entered.at[first + bit], mask=listed)
+                for k in range(4):
+                    other = load(self.known.around.at[k, node], mask=listed)
+                    store(self.shared.pairs.at[place + k], k | (self.cell << 2) | (other << 16), mask=listed)
+                return jnp.where(listed, bits ^ (1 << bit), bits), jnp.minimum(count + 4 * total, room)
 
-        jax.lax.while_loop(
-            lambda state: jnp.any(state[1]) | (state[0] + 1 < 4 * entered),
-            some,
-            (jnp.int32(-1), jnp.zeros(self.cell.shape, bool)),
-        )
+            def some(bits: Array) -> Array:
+                bits, count = jax.lax.while_loop(
+                    lambda state: jnp.any(state[0] != 0) & (state[1] < room), one_each, (bits, jnp.int32(0))
+                )
+                self.touch_each_other(count, substep)
+                return bits
+
+            jax.lax.while_loop(lambda bits: jnp.any(bits != 0), some, entering(first))
+            return first + WORD
+
+        jax.lax.while_loop(lambda first: first < entered, word, jnp.int32(0))
 
     def touch_each_other(self, count: Array, substep: Array) -> None:
         """Forces of pairs of a corner and a voxel, a lane for each, but those of tables."""
-        listed = self.lane < count
-        pair = load(self.shared.pairs.at[self.lane], mask=listed)
+        pair = load(self.shared.pairs.at[self.lane], mask=self.lane < count)
         corner, voxel, other = pair & 3, (pair >> 2) & 0x3FFF, pair >> 16
+        listed = (self.lane < count) & (other < self.places)
+        other = jnp.minimum(other, self.places - 1)
         of_corner = [load(self.known.node.at[number, other]) for number in _ring_from(corner ^ (corner >> 1))]
         of_voxel = [load(self.known.node.at[number, voxel]) for number in RING]
         first, second, last = (
@@ -716,14 +791,34 @@ class _Program:
             outer,
             listed & (often > 0) & (outer_of_corner.max(0) > 0),
         )
-        forces = [(corner, other, times(often, touched.point))]
-        others = _at_corners(voxel, times(often, touched.quad))
+        forces = [*times(often, touched.point), *(part[k] for part in times(often, touched.quad) for k in range(4))]
+        hit = reduce(jnp.logical_or, (part != 0 for part in forces))
+        before, hits = rank(hit)
+        store(self.shared.pairs.at[before], pair, mask=hit)
+        for row, part in enumerate(forces):
+            store(self.shared.push.at[row, before], part, mask=hit)
 
-        def next_one(number: Array, _: None) -> None:
-            self.feel_more(forces, self.lane == number)
-            self.feel_more(others, self.lane == number)
+        def one(number: Array, felt: tuple[Array, ...]) -> tuple[Array, ...]:
+            """A voxel takes what is its own, so that it adds in one order."""
+            pair, push = self.shared.pairs[number], self.shared.push
+            corner, mine = pair & 3, self.cell == (pair >> 16)
+            yours = self.cell == ((pair >> 2) & 0x3FFF)
 
-        jax.lax.fori_loop(0, count, next_one, None)
+            def more() -> tuple[Array, ...]:
+                return tuple(
+                    part
+                    + jnp.where(mine & (corner == RING[place]), push[axis, number], 0)
+                    + jnp.where(yours, push[2 + 4 * axis + place, number], 0)
+                    for part, (axis, place) in zip(felt, places, strict=True)
+                )
+
+            return jax.lax.cond(anyone(mine | yours), more, lambda: felt)
+
+        places = list(itertools.product(range(2), range(4)))
+        felt = tuple(load(self.shared.felt.at[axis, RING[place], self.cell]) for axis, place in places)
+        felt = jax.lax.fori_loop(0, hits, one, felt)
+        for part, (axis, place) in zip(felt, places, strict=True):
+            store(self.shared.felt.at[axis, RING[place], self.cell], part, mask=self.exists)
 
     def at(self, table: Table, nodes: list[Array]) -> Vector:
         """Of the nodes in the lanes of a list, (nodes, lanes)."""
