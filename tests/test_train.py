@@ -2,13 +2,19 @@
 
 import json
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from vsr import cli
-from vsr.experiments.config import UserError
+from vsr.controllers.policy import join_policy, normalized, split_policy
+from vsr.experiments.config import UserError, load_experiment
+from vsr.experiments.encodings.networks import SharedPolicy, filled_in
+from vsr.experiments.evolve.fitness import evaluate_once
 from vsr.experiments.options import TrainOptions
+from vsr.experiments.ppo import forward
 from vsr.experiments.storage.runs import read_run
 from vsr.experiments.train import machine, task
 from vsr.experiments.train.task import OPTIONS, experiment_of
@@ -135,9 +141,53 @@ def test_bodies_evolve_and_learn_by_ppo(tmp_path, inheritance):
     assert (verified.exit_code, "2 with all digits" in verified.output) == (0, True), verified.output
 
 
+@pytest.mark.slow
+def test_a_generation_learns_one_policy_together(tmp_path):
+    text = EVOLVING.replace("INHERITANCE", "lamarckian").replace("hidden: [4]", "hidden: [4], shared: true")
+    (tmp_path / "walkers.yaml").write_text(text.replace("environments: 2", "environments: 8"))
+    result = vsr("evolve", tmp_path / "walkers.yaml", "--out", tmp_path / "run", "--no-report")
+    assert result.exit_code == 0, result.output
+    verified = vsr("verify", tmp_path / "run", "--tolerance", "0")
+    assert (verified.exit_code, "2 with all digits" in verified.output) == (0, True), verified.output
+    # What individuals learned: each search one policy, with everybody's body filled in.
+    experiment = load_experiment(tmp_path / "walkers.yaml")
+    robot, controller = experiment.robot, experiment.robot.controller
+    genes = [robot.sample(jax.random.key(seed), 4) for seed in (0, 1)]
+    evaluate = jax.jit(lambda *genes: evaluate_once(experiment, 8, genes))
+    once = [found.learned for found in evaluate(*genes)]
+    again = evaluate(once[0], once[1])[0].learned
+    own, inputs = controller.own_count(robot.body), controller.input_count(robot.body)
+    total = inputs + controller.body_count(robot.body)
+    for learned, updates in ((once[0], 4), (once[1], 4), (again, 8)):
+        shared = np.asarray(learned["controller"][:, own:])
+        np.testing.assert_array_equal(shared, np.broadcast_to(shared[0], shared.shape))
+        assert shared[0, -1] == updates
+        for body, numbers in zip(learned["body"], learned["controller"], strict=True):
+            made_of = controller.body_inputs(robot.body.decode(body), robot.body)
+            assert made_of.sum() == (robot.body.decode(body) >= 0).sum()
+            policy = SharedPolicy.of(numbers[own:], total, (4,), 4).policy
+            np.testing.assert_allclose(numbers[:own], filled_in(policy, made_of, inputs, (4,), 4), rtol=1e-5, atol=1e-6)
+    assert not np.array_equal(once[0]["controller"][0, own:-1], again["controller"][0, own:-1])
+    assert not np.array_equal(once[0]["controller"][0, own:], once[1]["controller"][0, own:])
+
+
+def test_a_policy_with_inputs_filled_in_does_the_same():
+    random = np.random.default_rng(0)
+    layers = [jnp.float32(random.normal(size=size)) for size in ((6, 3), (4, 2))]
+    mean, deviation = jnp.float32(random.normal(size=5)), jnp.float32(random.uniform(0.5, 2, 5))
+    always, values = jnp.float32([1, 0, 1]), jnp.float32(random.normal(size=(7, 2)))
+    whole = normalized(jnp.concatenate([values, jnp.broadcast_to(always, (7, 3))], 1), mean, deviation)
+    filled = filled_in(join_policy(mean, deviation, layers), always, 2, (3,), 2)
+    own_mean, own_deviation, own_layers = split_policy(filled, 2, (3,), 2)
+    got = forward(own_layers, normalized(values, own_mean, own_deviation))
+    np.testing.assert_allclose(got, forward(tuple(layers), whole), rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
+        ("hidden: [4]}", "hidden: [4], shared: true}", "learning.ppo.environments: 2 given; 4 individuals share them"),
+        ("hidden: [4]}", "hidden: [4], shared: true, sensors: [area_ratio]}", "a shared policy reads the task's"),
         ("{type: policy, hidden: [4]}", "{type: sine}", "trains the controller 'policy'"),
         ("hidden: [4]}", "hidden: [4], observed: 7}", "7 given; this task shows 38 numbers"),
         ("{type: Walker-v0, duration: 0.03}", "{duration: 0.03}", "shows nothing of its own"),

@@ -174,6 +174,7 @@ class Experiment(FileSpec):
             found.append((("learning",), f"'{self.optimizer.type}' learns itself: leave it out, or use another search"))  # pyright: ignore[reportAttributeAccessIssue]
         if learning is not None and learning.method == "ppo":
             found += check_ppo(self.robot)
+        found += self._against_sharing()
         if self.optimizer.needs_gradients and self.robot.body.gene_count:
             text = "the genes of this body have no gradients: use a fixed body, or another search and `learning`"
             found.append((("optimizer", "type"), f"'{self.optimizer.type}' uses gradients, and {text}"))  # pyright: ignore[reportAttributeAccessIssue]
@@ -184,6 +185,25 @@ class Experiment(FileSpec):
             found += check_gradients(who, self.physics.implementation, self.fitness.measure, names)
             found += self._against_windows()
         return found
+
+    @property
+    def learns_together(self) -> bool:
+        """Whether all individuals of a generation learn one policy."""
+        return isinstance(self.robot.controller, PolicyWeights) and self.robot.controller.shared
+
+    def _against_sharing(self) -> list[tuple[tuple[str, ...], str]]:
+        """Why individuals cannot learn one policy together, if they are to."""
+        learning, size = self.learning, self.optimizer.population_size
+        if not self.learns_together or learning is None:
+            return []
+        if learning.method != "ppo":
+            return [(("learning", "method"), f"'{learning.method}' given; a shared policy is learned by ppo")]
+        if learning.inheritance != "lamarckian":
+            return [(("learning", "inheritance"), "a shared policy goes from generation to generation: leave it out")]
+        if learning.ppo.environments % size:
+            text = f"{learning.ppo.environments} given; {size} individuals share them: give a multiple of {size}"
+            return [(("learning", "ppo", "environments"), text)]
+        return []
 
     def _against_windows(self) -> list[tuple[tuple[str, ...], str]]:
         try:
@@ -236,7 +256,7 @@ class Experiment(FileSpec):
             total += WAY_BACK * share * looked_at
         if learning is not None and learning.method == "ppo":
             total += individuals * learning.steps_taken / max(1, self.schedule().calls)
-            total += learning.evaluations * looked_at
+            total += 0 if self.learns_together else learning.evaluations * looked_at
         elif learning is not None:
             each = learning.samples if learning.method == "es" else 1 + WAY_BACK * share
             total += learning.steps * each * looked_at

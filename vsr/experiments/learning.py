@@ -75,6 +75,8 @@ def check_ppo(robot: EvolvedRobot) -> list[tuple[tuple[str, ...], str]]:
     found: list[tuple[tuple[str, ...], str]] = []
     if not isinstance(robot.controller, PolicyWeights):
         found.append((("learning", "method"), "'ppo' trains the controller 'policy': use it, or another method"))
+    elif robot.controller.shared and robot.controller.sensors:
+        found.append((("robot", "controller", "sensors"), "a shared policy reads the task's observation: leave it out"))
     if robot.hardware is not None:
         found.append((("robot", "hardware"), "'ppo' learns without noise and delay of hardware: leave it out"))
     if find_spec("optax") is None:

@@ -6,6 +6,7 @@ A policy acts on control values of all cells. What it sees, and when, is what `r
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import jax
@@ -16,7 +17,7 @@ from vsr.controllers import PolicyNetwork
 from vsr.controllers.base import clock_numbers
 from vsr.controllers.policy import inputs_of
 from vsr.episode import EpisodeState, Scenario, begin, read, scenario_of, step
-from vsr.experiments.encodings.networks import PolicyWeights
+from vsr.experiments.encodings.networks import PolicyWeights, SharedPolicy, filled_in
 from vsr.experiments.perturbation import Perturbation, reset_perturbed
 from vsr.experiments.ppo import PPO, Problem, Step, Training, trained
 from vsr.physics.engine import engine_of
@@ -41,6 +42,8 @@ class World(NamedTuple):
     start: EpisodeState
     observation: Array
     """of the start, (inputs,)"""
+    made_of: Array
+    """further inputs of a policy that is shared: what the body is made of; none of others"""
 
 
 def problem_of(experiment: Any) -> Problem:
@@ -53,16 +56,18 @@ def problem_of(experiment: Any) -> Problem:
     clock = None if policy.clock is None else clock_numbers(policy.clock, dtype)
     reader = PolicyNetwork(none, none, (), clock, cells, policy.sensors)
 
-    def observe(scenario: Scenario, state: EpisodeState) -> Array:
+    def observe(scenario: Scenario, state: EpisodeState, made_of: Array) -> Array:
         seen = read(scenario, reader, state)
         assert seen is not None
-        return inputs_of(clock, state.world.time, seen)
+        return jnp.concatenate([inputs_of(clock, state.world.time, seen), made_of])
 
     def prepare(place: Place) -> World:
         environment = experiment.environment(dtype)
         if place.key is not None:
             environment = task.drawn(place.key, environment)
-        model = robot.assemble(robot.body.decode(place.body), dtype, experiment.physics.integrator)
+        cells = robot.body.decode(place.body)
+        made_of = policy.body_inputs(cells, robot.body).astype(dtype) if policy.shared else none
+        model = robot.assemble(cells, dtype, experiment.physics.integrator)
         systems = build_systems(experiment.world, robot.body, schedule, dtype)
         scenario = scenario_of(model, environment, schedule, task, policy.sensors, systems)
         scenario, state = reset_perturbed(scenario, place.trial)
@@ -70,24 +75,24 @@ def problem_of(experiment: Any) -> Problem:
         scenario = Scenario(world, schedule, task, policy.sensors)
         # A key of plain numbers: states are kept in arrays, which keys of JAX's own type cannot be.
         start = begin(scenario, state.world.robots[0], jax.random.PRNGKey(0))
-        return World(scenario, start, observe(scenario, start))
+        return World(scenario, start, observe(scenario, start, made_of), made_of)
 
     def restart(world: World, key: Array) -> tuple[EpisodeState, Array]:
         if not task.has_random_state:
             return world.start, world.observation
         state = begin(world.scenario, world.start.world.robots[0], key)
-        return state, observe(world.scenario, state)
+        return state, observe(world.scenario, state, world.made_of)
 
     def act(world: World, state: EpisodeState, action: Array) -> Step:
         after, came = step(world.scenario, state, action.reshape(cells))
-        seen = observe(world.scenario, after)
+        seen = observe(world.scenario, after, world.made_of)
         return Step(after, seen, came.reward, came.terminated, came.truncated, after.failed)
 
     return Problem(
         prepare=prepare,
         reset=restart,
         step=act,
-        inputs=policy.input_count(robot.body),
+        inputs=policy.input_count(robot.body) + (policy.body_count(robot.body) if policy.shared else 0),
         outputs=robot.body.possible.size,
         limit=schedule.calls,
         scan=lambda world: engine_of(world.scenario.model).kernel.scan(world.scenario.model, schedule.implementation),
@@ -155,14 +160,75 @@ def learn_policies(
     trials: Perturbation,
     keys: Array | None,
     count: int,
+    searches: int,
 ) -> Array:
     """Genes of policies after training, (size, genes), each the best of its evaluations. Pure.
 
-    seeds: plain keys, (size, 2); genes: of individuals, (size, ...); others: as for `tutored`.
+    seeds: plain keys, (size, 2); genes: of individuals, (size, ...); searches: how many there are, whose individuals
+    follow each other; others: as for `tutored`.
     """
+    if experiment.robot.controller.shared:
+        return learn_together(experiment, settings, steps, seeds, genes, trials, keys, count, searches)
     dtype = jnp.dtype(experiment.physics.precision)
     bodies, born = genes["body"].astype(dtype), genes["controller"].astype(dtype)
     school = tutored(experiment, settings, steps, bodies, trials, keys, count)
     rounds, updates = settings.rounds(steps)
     best, _ = trained(school.training, seeds, born, school.places, school.masks, school.trials, rounds, updates)
     return best.astype(genes["controller"].dtype)
+
+
+def learn_together(
+    experiment: Any,
+    settings: PPO,
+    steps: int,
+    seeds: Array,
+    genes: dict[str, Array],
+    trials: Perturbation,
+    keys: Array | None,
+    count: int,
+    searches: int,
+) -> Array:
+    """As `learn_policies`, of one policy for all individuals of a search, who take its environments in turn.
+
+    It goes on from the policy among them that has learned from most updates.
+    """
+    dtype = jnp.dtype(experiment.physics.precision)
+    robot, size = experiment.robot, len(seeds) // searches
+    policy, outputs = robot.controller, robot.body.possible.size
+    bodies, born = genes["body"].astype(dtype), genes["controller"].astype(dtype)
+    problem, own = problem_of(experiment), policy.own_count(robot.body)
+    updates = size * settings.rounds(steps)[0] * settings.rounds(steps)[1]
+
+    def of_searches(leaf: Array) -> Array:
+        return leaf.reshape(searches, -1, *leaf.shape[1:])
+
+    def fresh(shared: SharedPolicy) -> SharedPolicy:
+        """Actions are random at first."""
+        first = jnp.full(outputs, math.log(settings.deviation), dtype)
+        return shared._replace(log_deviation=jnp.where(shared.updates > 0, shared.log_deviation, first))
+
+    def eldest(numbers: Array) -> SharedPolicy:
+        last = numbers[jnp.argmax(numbers[:, -1]), own:]
+        return fresh(SharedPolicy.of(last, problem.inputs, policy.hidden, outputs))
+
+    shared = jax.vmap(eldest)(of_searches(born))
+    # Environments of a search: all its bodies, then all again, in the next trial.
+    one_each = places_of(bodies, trials, keys, count, settings.environments // size)
+    places = jax.tree.map(
+        lambda leaf: jnp.swapaxes(of_searches(leaf), 1, 2).reshape(searches, -1, *leaf.shape[2:]), one_each
+    )
+    masks = jnp.tile(of_searches(masks_of(experiment, bodies)), (1, settings.environments // size, 1))
+    training = Training(settings, problem, policy.hidden, updates)
+    learners = training.start(of_searches(seeds)[:, 0], shared.policy, places, (shared.critic, shared.log_deviation))
+    learners, _ = jax.lax.scan(lambda now, _: (training.update(now, places, masks), None), learners, length=updates)
+
+    networks = learners.networks
+    after = SharedPolicy(training.policies(learners), networks.critic, networks.log_deviation, shared.updates + updates)
+
+    def individual(body: Array, shared: SharedPolicy) -> Array:
+        made_of = policy.body_inputs(robot.body.decode(body), robot.body).astype(dtype)
+        mine = filled_in(shared.policy, made_of, policy.input_count(robot.body), policy.hidden, outputs)
+        return jnp.concatenate([mine, shared.joined()])
+
+    grown = jax.vmap(lambda bodies, shared: jax.vmap(lambda body: individual(body, shared))(bodies))
+    return grown(of_searches(bodies), after).reshape(born.shape).astype(genes["controller"].dtype)

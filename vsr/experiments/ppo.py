@@ -308,7 +308,7 @@ def log_probability(mean: Array, log_deviation: Array, action: Array, mask: Arra
 
 
 def entropy(log_deviation: Array, mask: Array) -> Array:
-    """Of the distribution of actions, ()."""
+    """Of the distribution of actions, (...,)."""
     return (mask * (log_deviation + 0.5 * (1 + LOG_2_PI))).sum(-1)
 
 
@@ -355,17 +355,20 @@ class Minibatch(NamedTuple):
     advantage: Array
     target: Array
     """of values"""
+    mask: Array | None = None
+    """1 for outputs that do something, (steps, outputs); None where they are the same in all steps"""
 
 
 def loss_of(settings: PPO, networks: Pair, part: Minibatch, mask: Array) -> Array:
     """The clipped objective with its value and entropy terms, ()."""
-    inputs, action, old, advantage, target = part
+    inputs, action, old, advantage, target, own = part
+    mask = mask if own is None else own
     advantage = (advantage - advantage.mean()) / (advantage.std() + SMALL)
     mean, values = forward_both(networks.layers, inputs)
     ratio = jnp.exp(log_probability(mean, networks.log_deviation, action, mask) - old)
     gain = jnp.minimum(ratio * advantage, jnp.clip(ratio, 1 - settings.clip, 1 + settings.clip) * advantage)
     error = values[..., 0] - target
-    random = entropy(networks.log_deviation, mask)
+    random = entropy(networks.log_deviation, mask).mean()
     return -gain.mean() + settings.value_weight * (error**2).mean() - settings.entropy_weight * random
 
 
@@ -388,18 +391,22 @@ class Training:
 
         return optax.chain(optax.clip_by_global_norm(self.settings.gradient_norm), optax.scale_by_adam(eps=EPSILON))
 
-    def start(self, keys: Array, policies: Array, places: Any) -> Learner:
-        """Learners from policies as flat numbers, (learners, numbers); places: (learners, environments, ...)."""
+    def start(
+        self, keys: Array, policies: Array, places: Any, kept: tuple[tuple[Array, ...], Array] | None = None
+    ) -> Learner:
+        """Learners from policies as flat numbers, (learners, numbers); places: (learners, environments, ...); kept:
+        layers of networks for values and logarithms of deviations that they go on with, (learners, ...)."""
         problem, settings = self.problem, self.settings
 
-        def one(key: Array, numbers: Array, places: Any) -> Learner:
+        def one(key: Array, numbers: Array, places: Any, own: Any) -> Learner:
             rest, critic, resets = jax.random.split(key, 3)
             mean, deviation, actor = split_policy(numbers, problem.inputs, self.hidden, problem.outputs)
-            networks = Networks(
-                actor=actor,
-                critic=tuple(first_layers(critic, problem.inputs, self.hidden, 1, 1.0)),
-                log_deviation=jnp.full(problem.outputs, math.log(settings.deviation), numbers.dtype),
-            )
+            if own is None:
+                own = (
+                    tuple(first_layers(critic, problem.inputs, self.hidden, 1, 1.0)),
+                    jnp.full(problem.outputs, math.log(settings.deviation), numbers.dtype),
+                )
+            networks = Networks(actor, *own)
             nothing = jnp.zeros((), numbers.dtype)
             # What a policy has learned to read stays as it was: or else its first steps alone would change every input.
             known = ((mean != 0) | (deviation != 1)).any() * float(self.total * settings.steps)
@@ -420,7 +427,7 @@ class Training:
                 best_score=jnp.full((), -jnp.inf, numbers.dtype),
             )
 
-        return jax.vmap(one)(keys, policies, places)
+        return jax.vmap(one)(keys, policies, places, kept)
 
     def policies(self, learners: Learner) -> Array:
         """As they are now, as flat numbers, (learners, numbers)."""
@@ -429,8 +436,8 @@ class Training:
     def round(self, learners: Learner, places: Any, masks: Array, trials: Any, updates: int) -> tuple[Learner, Array]:
         """Learners after some updates and an evaluation, and their scores in that, (learners,).
 
-        masks: 1 for outputs that do something, (learners, outputs); trials: places of the evaluation's episodes,
-        (learners, trials, ...).
+        masks: 1 for outputs that do something, (learners, outputs), or of every environment, (learners, environments,
+        outputs); trials: places of the evaluation's episodes, (learners, trials, ...).
         """
         learners, _ = jax.lax.scan(lambda now, _: (self.update(now, places, masks), None), learners, length=updates)
         return self.judge(learners, trials)
@@ -545,7 +552,10 @@ class Training:
         return problem.scan(world)(act, (state, observation, sum), jax.random.split(key, settings.horizon))
 
     def _learn(self, learner: Learner, collected: Collected, mask: Array, key: Array) -> Learner:
-        """One learner after it has learned from its steps, (environments, horizon, ...)."""
+        """One learner after it has learned from its steps, (environments, horizon, ...).
+
+        mask: 1 for outputs that do something, (outputs,), or, where they differ, (environments, outputs).
+        """
         settings, seen = self.settings, learner.seen
         collected = jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), collected)
         returned = with_batch(learner.returned, collected.sum, (0, 1)) if settings.scale_rewards else learner.returned
@@ -562,7 +572,8 @@ class Training:
         )
         mean = forward(learner.networks.actor, inputs)
         old = log_probability(mean, learner.networks.log_deviation, collected.action, mask)
-        steps = Minibatch(inputs, collected.action, old, advantage, advantage + values)
+        own = jnp.broadcast_to(mask, (settings.horizon, *mask.shape)) if mask.ndim > 1 else None
+        steps = Minibatch(inputs, collected.action, old, advantage, advantage + values, own)
         steps = jax.tree.map(lambda leaf: leaf.reshape(settings.steps, *leaf.shape[2:]), steps)
         rate = settings.rate * (jnp.maximum(1 - learner.updates / self.total, 0) if settings.anneal else 1.0)
         optimizer = self.optimizer()

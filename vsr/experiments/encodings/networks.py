@@ -4,7 +4,7 @@ policy."""
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -29,7 +29,16 @@ from vsr.controllers import (
 from vsr.controllers.base import clock_numbers
 from vsr.controllers.distributed import Hidden, Signals, layers_of, network_sizes
 from vsr.controllers.mlp import RateLimit
-from vsr.controllers.policy import Layer, join_policy, pack, policy_count, policy_network, policy_sizes
+from vsr.controllers.policy import (
+    Layer,
+    join_policy,
+    normalized,
+    pack,
+    policy_count,
+    policy_network,
+    policy_sizes,
+    split_policy,
+)
 from vsr.controllers.recurrent import Neurons, Unit, kept, spread, weights_needed
 from vsr.experiments.encodings.base import (
     BodyEncoding,
@@ -44,6 +53,9 @@ from vsr.experiments.encodings.base import (
 from vsr.experiments.encodings.time_functions import drawn
 from vsr.sensors import Sensor
 from vsr.spec import Count, Switch
+
+CRITIC = 0x56414C
+"""Makes the key of the first network for values."""
 
 
 class MLPWeights(ControllerEncoding):
@@ -247,38 +259,110 @@ class PolicyWeights(ControllerEncoding):
     """what every voxel reads, instead of the task's observation"""
     observed: Annotated[Count, Field(ge=1, le=1_000_000)] | None = None
     """numbers of the task's observation; if absent, as many as the task shows"""
+    shared: Switch = False
+    """whether all individuals of a generation learn one policy together (by PPO), which also reads what every cell of
+    the body is made of; an individual's own policy is that one with its body filled in"""
 
     def check(self, body: BodyEncoding) -> Complaints:
         return check_sensors(self.sensors, body.possible)
+
+    def body_count(self, body: BodyEncoding) -> int:
+        """Inputs that say what a body is made of."""
+        return body.possible.size * len(body.materials)
+
+    def body_inputs(self, cells: Array, body: BodyEncoding) -> Array:
+        """1 for the material of every cell, 0 for others, (body_count,); cells: as decoded."""
+        kinds = jnp.arange(len(body.materials)).reshape(-1, *(1,) * cells.ndim)
+        return (cells == kinds).ravel().astype(float)
 
     def input_count(self, body: BodyEncoding) -> int:
         """Inputs of the network, those of the clock included."""
         own = len(self.sensors) * body.possible.size if self.sensors else self.observed or 0
         return own + 2 * (self.clock is not None)
 
-    def gene_count(self, body: BodyEncoding) -> int:
+    def own_count(self, body: BodyEncoding) -> int:
+        """Genes of an individual's own policy, which are the first."""
         return policy_count(self.input_count(body), self.hidden, body.possible.size)
 
+    def gene_count(self, body: BodyEncoding) -> int:
+        own = self.own_count(body)
+        if not self.shared:
+            return own
+        inputs, outputs = self.input_count(body) + self.body_count(body), body.possible.size
+        return own + SharedPolicy.count(inputs, self.hidden, outputs)
+
     def sample(self, key: Array, count: int, body: BodyEncoding) -> Array:
-        inputs = self.input_count(body)
+        outputs = body.possible.size
+
+        def policy(key: Array, inputs: int) -> Array:
+            layers = first_layers(key, inputs, self.hidden, outputs)
+            return join_policy(jnp.zeros(inputs), jnp.ones(inputs), layers)
 
         def one(key: Array) -> Array:
-            layers = first_layers(key, inputs, self.hidden, body.possible.size)
-            return join_policy(jnp.zeros(inputs), jnp.ones(inputs), layers)
+            inputs = self.input_count(body)
+            own = policy(key, inputs)
+            if not self.shared:
+                return own
+            inputs += self.body_count(body)
+            critic = first_layers(jax.random.fold_in(key, CRITIC), inputs, self.hidden, 1, 1.0)
+            first = SharedPolicy(policy(key, inputs), tuple(critic), jnp.zeros(outputs), jnp.zeros(()))
+            return jnp.concatenate([own, first.joined()])
 
         return jax.lax.map(one, jax.random.split(key, count))
 
     def build(self, genes: Array, cells: Array, body: BodyEncoding, duration: float) -> PolicyNetwork:
-        inputs = self.input_count(body)
-        return policy_network(genes, inputs, self.hidden, self.clock, self.sensors, body.possible.shape)
+        inputs, own = self.input_count(body), genes[: self.own_count(body)]
+        return policy_network(own, inputs, self.hidden, self.clock, self.sensors, body.possible.shape)
 
     def describe(self, genes: np.ndarray, cells: np.ndarray, body: BodyEncoding, duration: float) -> Policy:
         return Policy(
-            weights=pack(np.asarray(genes)),
+            weights=pack(np.asarray(genes[: self.own_count(body)])),
             hidden=self.hidden,
             clock=self.clock,
             sensors=tuple(restrict_sensor(sensor, cells >= 0) for sensor in self.sensors),
         )
+
+
+class SharedPolicy(NamedTuple):
+    """A policy that a generation learns together, and what its learner goes on with in the next."""
+
+    policy: Array
+    """flat numbers, of all inputs"""
+    critic: tuple[Array, ...]
+    """layers of the network for values"""
+    log_deviation: Array
+    """of actions, (outputs,)"""
+    updates: Array
+    """it has learned from, ()"""
+
+    @staticmethod
+    def count(inputs: int, hidden: tuple[int, ...], outputs: int) -> int:
+        """Its numbers."""
+        critic = sum(rows * columns for rows, columns in policy_sizes(inputs, hidden, 1))
+        return policy_count(inputs, hidden, outputs) + critic + outputs + 1
+
+    def joined(self) -> Array:
+        """As flat numbers."""
+        critic = (layer.ravel() for layer in self.critic)
+        return jnp.concatenate([self.policy, *critic, self.log_deviation, self.updates[None]])
+
+    @staticmethod
+    def of(numbers: Array, inputs: int, hidden: tuple[int, ...], outputs: int) -> SharedPolicy:
+        """What `joined` did, undone."""
+        used = policy_count(inputs, hidden, outputs)
+        policy, critic = numbers[:used], []
+        for rows, columns in policy_sizes(inputs, hidden, 1):
+            critic.append(numbers[used : used + rows * columns].reshape(rows, columns))
+            used += rows * columns
+        return SharedPolicy(policy, tuple(critic), numbers[used : used + outputs], numbers[-1])
+
+
+def filled_in(policy: Array, seen: Array, inputs: int, hidden: tuple[int, ...], outputs: int) -> Array:
+    """Numbers of a policy whose last inputs always are `seen`, (...), as one of the inputs before them."""
+    mean, deviation, (first, *rest) = split_policy(policy, inputs + len(seen), hidden, outputs)
+    always = normalized(seen, mean[inputs:], deviation[inputs:]) @ first[inputs:-1]
+    first = jnp.concatenate([first[:inputs], (first[-1] + always)[None]])
+    return join_policy(mean[:inputs], deviation[:inputs], [first, *rest])
 
 
 def first_layers(key: Array, inputs: int, hidden: tuple[int, ...], outputs: int, last: float = 0.01) -> list[Array]:

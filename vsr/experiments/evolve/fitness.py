@@ -140,6 +140,7 @@ def evaluate_once(
             drawn.trials,
             drawn.keys,
             drawn.count,
+            len(genes),
         )
         everyone = {**born, "controller": learned}
     elif learning is not None:
