@@ -13,6 +13,7 @@ from conftest import ROOT
 from scipy.stats import mannwhitneyu
 
 from vsr.cli import main
+from vsr.experiments.study import find_studies
 
 DOCS = ROOT / "docs"
 RESULTS = DOCS / "results"
@@ -130,6 +131,20 @@ def test_speed_on_a_gpu():
     for task, _, rate in rows_of(page, "task"):
         now = scene(EVOGYM, "environments", f"{task.removesuffix('-v0').lower()}-evogym", 4096)
         assert float(rate.split()[0]) == round(now["steps_per_s"] / 1e6, 1), task
+
+
+def test_scores_on_evogyms_tasks_so_far():
+    stored = read(RESULTS / "evogym" / "open_loop.json")["rows"]
+    (file,) = find_studies("evogym")
+    published, reached = file.study.published.rows, []
+    shown = rows_of(RESULTS / "evogym" / "README.md", "task")
+    assert [row[0] for row in shown] == list(stored)
+    for task, *numbers in shown:
+        own, best = stored[task], max(published[task])
+        expected = (best, np.median(own["confirmed"]), np.median(own["selected"]), max(own["selected"]))
+        assert list(map(float, numbers)) == pytest.approx(expected, abs=6e-4), task
+        reached += [task] if np.median(own["confirmed"]) >= best else []
+    assert reached == ["Balancer-v0", "ObstacleTraverser-v1"]
 
 
 @pytest.mark.parametrize(
