@@ -70,6 +70,7 @@ def test_bodies_are_files_drawings_and_arrays(tmp_path):
         (["Walker-v0", "--body", "nobody"], "nobody"),
         (["Walker-v0", "--set", "learning.ppo.minibatches=7"], "which they must divide"),
         (["Walker-v0", "--set", "learning.method=es"], "it is ppo in a training"),
+        (["Walker-v0", "--set", "robot.controller.shared=true"], "it is false in a training"),
         (["Walker-v0", "--set", "learning.ppo.speed=1"], "learning.ppo.speed: unknown key"),
         (["Walker-v0", "--resume"], "no run to go on with"),
         (["Walker-v0", "--seed", "1", "--seeds", "2"], "give one of them"),

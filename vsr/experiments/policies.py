@@ -167,37 +167,29 @@ def learn_policies(
     seeds: plain keys, (size, 2); genes: of individuals, (size, ...); searches: how many there are, whose individuals
     follow each other; others: as for `tutored`.
     """
-    if experiment.robot.controller.shared:
-        return learn_together(experiment, settings, steps, seeds, genes, trials, keys, count, searches)
-    dtype = jnp.dtype(experiment.physics.precision)
+    dtype, (rounds, updates) = jnp.dtype(experiment.physics.precision), settings.rounds(steps)
     bodies, born = genes["body"].astype(dtype), genes["controller"].astype(dtype)
-    school = tutored(experiment, settings, steps, bodies, trials, keys, count)
-    rounds, updates = settings.rounds(steps)
-    best, _ = trained(school.training, seeds, born, school.places, school.masks, school.trials, rounds, updates)
-    return best.astype(genes["controller"].dtype)
+    if experiment.robot.controller.shared:
+        size = len(bodies) // searches
+        copies = places_of(bodies, trials, keys, count, settings.environments // size)
+        learned = learn_together(experiment, settings, size * rounds * updates, seeds, born, copies, searches)
+    else:
+        school = tutored(experiment, settings, steps, bodies, trials, keys, count)
+        learned, _ = trained(school.training, seeds, born, school.places, school.masks, school.trials, rounds, updates)
+    return learned.astype(genes["controller"].dtype)
 
 
 def learn_together(
-    experiment: Any,
-    settings: PPO,
-    steps: int,
-    seeds: Array,
-    genes: dict[str, Array],
-    trials: Perturbation,
-    keys: Array | None,
-    count: int,
-    searches: int,
+    experiment: Any, settings: PPO, updates: int, seeds: Array, born: Array, copies: Place, searches: int
 ) -> Array:
     """As `learn_policies`, of one policy for all individuals of a search, who take its environments in turn.
 
-    It goes on from the policy among them that has learned from most updates.
+    It goes on from the policy among them that has learned from most updates. born: genes of controllers, (size, genes);
+    copies: of every individual's environment, (size, copies, ...).
     """
-    dtype = jnp.dtype(experiment.physics.precision)
-    robot, size = experiment.robot, len(seeds) // searches
+    robot, bodies, dtype = experiment.robot, copies.body[:, 0], born.dtype
     policy, outputs = robot.controller, robot.body.possible.size
-    bodies, born = genes["body"].astype(dtype), genes["controller"].astype(dtype)
     problem, own = problem_of(experiment), policy.own_count(robot.body)
-    updates = size * settings.rounds(steps)[0] * settings.rounds(steps)[1]
 
     def of_searches(leaf: Array) -> Array:
         return leaf.reshape(searches, -1, *leaf.shape[1:])
@@ -213,11 +205,10 @@ def learn_together(
 
     shared = jax.vmap(eldest)(of_searches(born))
     # Environments of a search: all its bodies, then all again, in the next trial.
-    one_each = places_of(bodies, trials, keys, count, settings.environments // size)
     places = jax.tree.map(
-        lambda leaf: jnp.swapaxes(of_searches(leaf), 1, 2).reshape(searches, -1, *leaf.shape[2:]), one_each
+        lambda leaf: jnp.swapaxes(of_searches(leaf), 1, 2).reshape(searches, -1, *leaf.shape[2:]), copies
     )
-    masks = jnp.tile(of_searches(masks_of(experiment, bodies)), (1, settings.environments // size, 1))
+    masks = jnp.tile(of_searches(masks_of(experiment, bodies)), (1, copies.body.shape[1], 1))
     training = Training(settings, problem, policy.hidden, updates)
     learners = training.start(of_searches(seeds)[:, 0], shared.policy, places, (shared.critic, shared.log_deviation))
     learners, _ = jax.lax.scan(lambda now, _: (training.update(now, places, masks), None), learners, length=updates)
@@ -231,4 +222,4 @@ def learn_together(
         return jnp.concatenate([mine, shared.joined()])
 
     grown = jax.vmap(lambda bodies, shared: jax.vmap(lambda body: individual(body, shared))(bodies))
-    return grown(of_searches(bodies), after).reshape(born.shape).astype(genes["controller"].dtype)
+    return grown(of_searches(bodies), after).reshape(born.shape)

@@ -129,9 +129,7 @@ def read_options(options: EvolveOptions) -> tuple[Experiment, Path]:
     """The experiment with everything written out, and where its run goes; all that can be wrong is reported here."""
     given = _given(options)
     experiment = with_registered(_experiment(options).resolved())
-    if (
-        experiment.learns_together and experiment.learning is None
-    ):  # as robots' files have it, but nothing to begin with
+    if experiment.learns_together and experiment.learning is None:  # which files of robots leave out
         raise UserError(f"{given}: robot.controller.shared: it is learned by PPO: give `learning: {{method: ppo}}` too")
     path = Path(options.out) if options.out else given if is_run(given) else Path("runs") / run_name(given)
     require_free(path, experiment, options.resume)

@@ -104,9 +104,16 @@ def experiment_of(options: TrainOptions, given: dict[str, Any]) -> Experiment:
     document = Document(f"vsr train {name}", {**data, "fitness": measure})
     override(document, given["settings"])
     found = check(document, Experiment)
-    for part, fixed in (("learning.method", "ppo"), ("robot.controller.type", "policy"), ("generations", 1)):
+    always = {
+        "learning.method": "ppo",
+        "robot.controller.type": "policy",
+        "robot.controller.shared": False,
+        "generations": 1,
+    }
+    for part, fixed in always.items():
         if _at(found, part) != fixed:
-            raise UserError(f"--set {part}: it is {fixed} in a training; vsr evolve runs other experiments")
+            shown = str(fixed).lower()
+            raise UserError(f"--set {part}: it is {shown} in a training; vsr evolve runs other experiments")
     return found
 
 
