@@ -586,19 +586,21 @@ def test_the_study_of_evogym_keeps_to_its_budget():
     (file,) = find_studies("evogym")
     published = file.study.published
     assert {member.row for member in file.study.experiments.values()} == set(published.rows)
-    bodies, spent = {}, {}
+    difficulty, spent = {}, {}
     for name, member in file.study.experiments.items():
         experiment = file.experiment(name)
         size, learning = experiment.optimizer.population_size, experiment.learning
         steps = experiment.evaluation.cost(size) * experiment.schedule().calls
+        difficulty[member.row] = experiment.task.row.difficulty
         if learning is not None:
-            bodies[member.row] = size * experiment.generations
-            assert experiment.optimizer.budget == bodies[member.row]
+            assert experiment.optimizer.budget == size * experiment.generations
+            assert learning.evaluations == 2  # one before it learns, one after
             steps = size * learning.steps_taken
         spent[name] = member.row, steps * experiment.generations / (128 * experiment.schedule().calls)
         assert experiment.robot.body.engine == "evogym"
         assert experiment.evaluation.trials == 1
-    assert set(bodies) == set(published.rows)
+    difficulty["HeightMaximizer-v0"] = "medium"  # in the published list
+    bodies = {row: {"easy": 100, "medium": 150, "hard": 200}[own] for row, own in difficulty.items()}
     assert {count: list(bodies.values()).count(count) for count in (100, 150, 200)} == {100: 11, 150: 11, 200: 9}
     for name, (row, bodies_worth) in spent.items():
         assert 0.95 * bodies[row] < bodies_worth <= bodies[row], name

@@ -439,8 +439,11 @@ class Training:
         masks: 1 for outputs that do something, (learners, outputs), or of every environment, (learners, environments,
         outputs); trials: places of the evaluation's episodes, (learners, trials, ...).
         """
-        learners, _ = jax.lax.scan(lambda now, _: (self.update(now, places, masks), None), learners, length=updates)
-        return self.judge(learners, trials)
+        return self.judge(self.updated(learners, places, masks, updates), trials)
+
+    def updated(self, learners: Learner, places: Any, masks: Array, updates: int) -> Learner:
+        """Learners after some updates."""
+        return jax.lax.scan(lambda now, _: (self.update(now, places, masks), None), learners, length=updates)[0]
 
     def judge(self, learners: Learner, trials: Any) -> tuple[Learner, Array]:
         """Learners with their best policies, if the present ones are better, and the scores of these."""
@@ -618,7 +621,13 @@ def trained(
 ) -> tuple[Array, Array]:
     """Best policies, (learners, numbers), and scores of all evaluations, the first before training, (1 + rounds,
     learners). Pure."""
-    learners, first = training.judge(training.start(keys, policies, places), trials)
+    learners = training.start(keys, policies, places)
+    if rounds == 1:  # both evaluations at once: on a GPU an episode takes as long with twice the robots
+        learned = training.policies(training.updated(learners, places, masks, updates))
+        twice = jax.tree.map(lambda leaf: jnp.concatenate([leaf, leaf]), trials)
+        scores = training.scores(jnp.concatenate([policies, learned]), twice).reshape(2, -1)
+        return jnp.where((scores[1] > scores[0])[:, None], learned, policies), scores
+    learners, first = training.judge(learners, trials)
 
     def one(learners: Learner, _: None) -> tuple[Learner, Array]:
         return training.round(learners, places, masks, trials, updates)
