@@ -13,7 +13,8 @@ import pytest
 from vsr import Scene
 from vsr.compute.gpu import interpreter, turns
 from vsr.compute.gpu.language import kernel_p
-from vsr.episode import control_step, init_carry, prepared, reset
+from vsr.controllers.policy import pack, policy_count
+from vsr.episode import control_step, init_carry, prepared, read, reset
 from vsr.physics.evogym import kernel as evogym
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
@@ -65,6 +66,17 @@ def large(now, given):
     return (rows, rows[::-1].round(1)), (random, mean.argmax(), rows - noise)
 
 
+def broadcasts(now, given):
+    """Arrays with axes of length 1, constants and others, beside larger ones: alone, and chosen from."""
+    rows, step = now
+    chosen = jnp.where(TABLE[:, :7] > 4 + step[0], jnp.arange(4.0)[:, None], -jnp.inf)
+    column, row = rows.sum(1, keepdims=True), rows.max(0, keepdims=True)
+    spread = jnp.broadcast_to(column, rows.shape) + jnp.broadcast_to(row, rows.shape)
+    deep = jnp.broadcast_to(rows[:, None, :1], (10, 3, 7)) * jnp.arange(3.0)[None, :, None]
+    found = {"chosen": chosen, "most": chosen.max(0), "spread": spread, "deep": deep}
+    return (0.5 * rows + 0.01 * (column - row) * given["way"][:, None], step + 1), found
+
+
 KEYS = jax.random.split(jax.random.PRNGKey(2), 4)
 GIVEN = {"way": jnp.float32(RANDOM.uniform(size=(4, 10))), "key": KEYS}
 CASES = {
@@ -73,6 +85,7 @@ CASES = {
         sums,
         (jnp.float32(RANDOM.normal(size=(10, 7))), jnp.arange(3), jnp.zeros(10), jnp.bool_(False), jnp.bool_(False)),
     ),
+    "broadcasts": (broadcasts, (jnp.float32(RANDOM.normal(size=(10, 7))), jnp.zeros(1))),
     "large": (large, (jnp.float32(RANDOM.normal(size=(3, 6))), jnp.zeros((3, 6)))),
 }
 
@@ -167,10 +180,18 @@ def wave(program, number, now):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["Walker-v0", "Pusher-v0", "Catcher-v0"])
-def test_control_steps_of_a_task(name, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "shown"), [("Walker-v0", 0), ("Pusher-v0", 0), ("Catcher-v0", 0), ("UpStepper-v0", 38), ("CaveCrawler-v0", 48)]
+)
+def test_control_steps_of_a_task(name, shown, monkeypatch):
+    """shown: numbers that a policy reads; 0 for a sine. A policy in a task with floor or ceiling acts on all of them."""
     monkeypatch.setattr(evogym._Program, "substep_of", wave)
-    robot = {"body": {"shape": "hsv\nhhv", "engine": "evogym"}, "controller": {"type": "sine", "frequency": 9.0}}
+    controller = {"type": "sine", "frequency": 9.0}
+    if shown:
+        weights = RANDOM.normal(size=policy_count(shown, (8,), 6)).astype(np.float32)
+        weights[: 2 * shown] = 0
+        controller = {"type": "policy", "weights": pack(weights), "hidden": [8]}
+    robot = {"body": {"shape": "hsv\nhhv", "engine": "evogym"}, "controller": controller}
     scene = Scene.model_validate({"robot": robot, "task": name})
     scenario, controller = scene.build()
     schedule = dataclasses.replace(scenario.schedule, implementation="interpreted")
@@ -181,11 +202,11 @@ def test_control_steps_of_a_task(name, monkeypatch):
 
     def turn(now, _):
         now = control_step(scenario, controller, now)
-        return now, now.action
+        return now, (now.action, read(scenario, controller, now.state) if shown else None)
 
     first = init_carry(scenario, controller, start)
     ours, theirs = (jax.jit(lambda now, scan=scan: scan(turn, now, length=4))(first) for scan in (SCAN, jax.lax.scan))
-    assert np.ptp(theirs[1], axis=0).max() > 0.1
+    assert np.ptp(theirs[1][0], axis=0).max() > (1e-4 if shown else 0.1)
     same(jax.tree.map(plain, ours), jax.tree.map(plain, theirs))
 
 

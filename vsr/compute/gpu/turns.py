@@ -813,7 +813,12 @@ class _Lanes:
 
     def broadcast(self, operation: _Operation) -> list[Array]:
         (atom, *_), axes = operation.inputs, operation.params["broadcast_dimensions"]
-        return [self.moved(atom, self.shape_of(operation), lambda place: [place[axis] for axis in axes])]
+        own = self.program.aval(atom).shape
+
+        def where(place: list[Any]) -> list[Any]:  # along axes of length 1 it is the same
+            return [0 if size == 1 else place[axis] for axis, size in zip(axes, own, strict=True)]
+
+        return [self.moved(atom, self.shape_of(operation), where)]
 
     def slice(self, operation: _Operation) -> list[Array]:
         params, (atom,) = operation.params, operation.inputs
