@@ -129,19 +129,6 @@ POINT = Problem(put_somewhere, pulled, inputs=1, outputs=1, limit=8)
 QUICK = PPO(environments=8, horizon=16, minibatches=2, rate=1e-2, discount=0.9, evaluate_every=4)
 
 
-def test_one_round_keeps_the_better_of_before_and_after():
-    """Both are looked at together, and score as each does alone."""
-    scores, best, again = learned(POINT, QUICK.model_copy(update={"evaluate_every": 1000}), 3_000, (0, 1), hidden=(8,))
-    assert scores.shape == (2, 2)
-    assert (scores[1] > scores[0]).all()
-    np.testing.assert_allclose(again, scores[1], rtol=1e-6)
-    worse = QUICK.model_copy(update={"evaluate_every": 1000, "rate": 1e3})
-    scores, kept, again = learned(POINT, worse, 3_000, (0, 1), hidden=(8,))
-    assert not (scores[1] > scores[0]).any()
-    np.testing.assert_allclose(again, scores[0], rtol=1e-6)
-    assert not np.allclose(best, kept)
-
-
 def test_a_point_learns_where_to_go():
     """Of at most 8, less what the way there costs; standing still is worth less."""
     scores, _, again = learned(POINT, QUICK, 3_000, (0, 1), hidden=(8,))

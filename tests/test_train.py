@@ -1,6 +1,7 @@
 """`vsr train TASK`: what it makes of its options, what it refuses, the folder that it leaves, and how it goes on."""
 
 import json
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -140,6 +141,28 @@ def test_bodies_evolve_and_learn_by_ppo(tmp_path, inheritance):
     assert np.isfinite(run.best).all()
     verified = vsr("verify", tmp_path / "run", "--tolerance", "0")
     assert (verified.exit_code, "2 with all digits" in verified.output) == (0, True), verified.output
+
+
+@pytest.mark.slow
+def test_what_makes_nobody_fitter_is_not_kept(tmp_path):
+    """In one round; all others have changed, and their fitness is that of the policies that they keep."""
+    text = EVOLVING.replace("INHERITANCE", "lamarckian").replace("evaluate_every: 2", "evaluate_every: 4, RATE")
+    found = {}
+    for rate in ("1.0e-3", "1.0e+5"):
+        (tmp_path / "walkers.yaml").write_text(text.replace("RATE", f"rate: {rate}"))
+        experiment = load_experiment(tmp_path / "walkers.yaml")
+        assert (experiment.learning.in_one_round, experiment.learning.evaluations) == (True, 1)
+        genes = tuple(experiment.robot.sample(jax.random.key(seed), 4) for seed in (0, 1))
+        alone = experiment.model_copy(update={"learning": None})
+        before, after = (jax.jit(partial(evaluate_once, given, 8))(genes) for given in (alone, experiment))
+        again = jax.jit(partial(evaluate_once, alone, 8))(tuple(one.learned for one in after))
+        for born, first, last, replayed in zip(genes, before, after, again, strict=True):
+            fitter = np.asarray(last.fitness) > np.asarray(first.fitness)
+            kept = (np.asarray(last.learned["controller"]) == np.asarray(born["controller"])).all(1)
+            np.testing.assert_array_equal(kept, ~fitter)
+            np.testing.assert_allclose(replayed.fitness, last.fitness, rtol=1e-4, atol=1e-6)
+        found[rate] = np.concatenate([one.fitness for one in after])
+    assert not np.array_equal(*found.values())
 
 
 @pytest.mark.slow

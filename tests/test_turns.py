@@ -181,10 +181,11 @@ def wave(program, number, now):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "shown"), [("Walker-v0", 0), ("Pusher-v0", 0), ("Catcher-v0", 0), ("UpStepper-v0", 38), ("CaveCrawler-v0", 48)]
+    ("name", "shown"),
+    [("Walker-v0", 0), ("Pusher-v0", 0), ("Catcher-v0", 0), ("UpStepper-v0", 38), ("CaveCrawler-v0", 48)],
 )
 def test_control_steps_of_a_task(name, shown, monkeypatch):
-    """shown: numbers that a policy reads; 0 for a sine. A policy in a task with floor or ceiling acts on all of them."""
+    """shown: numbers that a policy reads, floor and ceiling among them; 0 for a sine."""
     monkeypatch.setattr(evogym._Program, "substep_of", wave)
     controller = {"type": "sine", "frequency": 9.0}
     if shown:

@@ -66,8 +66,14 @@ class Learning(Spec):
 
     @property
     def evaluations(self) -> int:
-        """Of an individual's policy while it learns (ppo), each in all trials; the first is before it learns."""
-        return 1 + self.ppo.rounds(self.environment_steps)[0]
+        """Of an individual's policy (ppo) besides that of its fitness, each in all trials: before it learns, and after
+        each of several rounds."""
+        return 1 if self.in_one_round else 1 + self.ppo.rounds(self.environment_steps)[0]
+
+    @property
+    def in_one_round(self) -> bool:
+        """Whether nothing is evaluated while a policy learns (ppo), only before and after."""
+        return self.ppo.rounds(self.environment_steps)[0] == 1
 
 
 def check_ppo(robot: EvolvedRobot) -> list[tuple[tuple[str, ...], str]]:

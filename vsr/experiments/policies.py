@@ -162,7 +162,8 @@ def learn_policies(
     count: int,
     searches: int,
 ) -> Array:
-    """Genes of policies after training, (size, genes), each the best of its evaluations. Pure.
+    """Genes of policies after training, (size, genes): each the best of its evaluations, or, of one round or a shared
+    policy, the last. Pure.
 
     seeds: plain keys, (size, 2); genes: of individuals, (size, ...); searches: how many there are, whose individuals
     follow each other; others: as for `tutored`.
@@ -174,8 +175,12 @@ def learn_policies(
         copies = places_of(bodies, trials, keys, count, settings.environments // size)
         learned = learn_together(experiment, settings, size * rounds * updates, seeds, born, copies, searches)
     else:
-        school = tutored(experiment, settings, steps, bodies, trials, keys, count)
-        learned, _ = trained(school.training, seeds, born, school.places, school.masks, school.trials, rounds, updates)
+        training, places, masks, last = tutored(experiment, settings, steps, bodies, trials, keys, count)
+        if rounds == 1:
+            learners = training.start(seeds, born, places)
+            learned = training.policies(training.updated(learners, places, masks, updates))
+        else:
+            learned, _ = trained(training, seeds, born, places, masks, last, rounds, updates)
     return learned.astype(genes["controller"].dtype)
 
 

@@ -621,13 +621,7 @@ def trained(
 ) -> tuple[Array, Array]:
     """Best policies, (learners, numbers), and scores of all evaluations, the first before training, (1 + rounds,
     learners). Pure."""
-    learners = training.start(keys, policies, places)
-    if rounds == 1:  # both evaluations at once: on a GPU an episode takes as long with twice the robots
-        learned = training.policies(training.updated(learners, places, masks, updates))
-        twice = jax.tree.map(lambda leaf: jnp.concatenate([leaf, leaf]), trials)
-        scores = training.scores(jnp.concatenate([policies, learned]), twice).reshape(2, -1)
-        return jnp.where((scores[1] > scores[0])[:, None], learned, policies), scores
-    learners, first = training.judge(learners, trials)
+    learners, first = training.judge(training.start(keys, policies, places), trials)
 
     def one(learners: Learner, _: None) -> tuple[Learner, Array]:
         return training.round(learners, places, masks, trials, updates)
