@@ -73,12 +73,13 @@ def broadcasts(now, given):
     column, row = rows.sum(1, keepdims=True), rows.max(0, keepdims=True)
     spread = jnp.broadcast_to(column, rows.shape) + jnp.broadcast_to(row, rows.shape)
     deep = jnp.broadcast_to(rows[:, None, :1], (10, 3, 7)) * jnp.arange(3.0)[None, :, None]
-    found = {"chosen": chosen, "most": chosen.max(0), "spread": spread, "deep": deep}
+    longer = jnp.concatenate([rows[0], given["nothing"], step])
+    found = {"chosen": chosen, "most": chosen.max(0), "spread": spread, "deep": deep, "longer": longer}
     return (0.5 * rows + 0.01 * (column - row) * given["way"][:, None], step + 1), found
 
 
 KEYS = jax.random.split(jax.random.PRNGKey(2), 4)
-GIVEN = {"way": jnp.float32(RANDOM.uniform(size=(4, 10))), "key": KEYS}
+GIVEN = {"way": jnp.float32(RANDOM.uniform(size=(4, 10))), "key": KEYS, "nothing": jnp.zeros((4, 0))}
 CASES = {
     "places": (places, (jnp.float32(RANDOM.normal(size=(10, 7))), jnp.int32(0))),
     "sums": (

@@ -876,6 +876,8 @@ class _Lanes:
         found, first = None, 0
         for atom in operation.inputs:
             inner = self.program.aval(atom).shape
+            if not math.prod(inner):  # nothing to read, and nowhere
+                continue
             size = 1 if new else inner[axis]
             own = [*place]
             own[axis] = jnp.clip(place[axis] - first, 0, size - 1)
