@@ -13,7 +13,6 @@ from conftest import ROOT
 from scipy.stats import mannwhitneyu
 
 from vsr.cli import main
-from vsr.experiments.study import find_studies
 
 DOCS = ROOT / "docs"
 RESULTS = DOCS / "results"
@@ -133,18 +132,13 @@ def test_speed_on_a_gpu():
         assert float(rate.split()[0]) == round(now["steps_per_s"] / 1e6, 1), task
 
 
-def test_scores_on_evogyms_tasks_so_far():
-    stored = read(RESULTS / "evogym" / "open_loop.json")["rows"]
-    (file,) = find_studies("evogym")
-    published, reached = file.study.published.rows, []
-    shown = rows_of(RESULTS / "evogym" / "README.md", "task")
-    assert [row[0] for row in shown] == list(stored)
-    for task, *numbers in shown:
-        own, best = stored[task], max(published[task])
-        expected = (best, np.median(own["confirmed"]), np.median(own["selected"]), max(own["selected"]))
-        assert list(map(float, numbers)) == pytest.approx(expected, abs=6e-4), task
-        reached += [task] if np.median(own["confirmed"]) >= best else []
-    assert reached == ["Balancer-v0", "ObstacleTraverser-v1"]
+def test_scores_on_evogyms_tasks():
+    """As many tasks as the index says, counted from the scores of winners in fresh trials."""
+    rows = list(csv.DictReader((RESULTS / "evogym" / "published.csv").open()))
+    own = [row for row in rows if row["method"] == "open loop" and row["counts"] == "True"]
+    reached = sum(float(row["median"]) >= float(row["best_published"]) for row in own)
+    assert said(RESULTS / "index.md", r"best published score in (\d+) of (\d+) tasks") == [reached, len(own)]
+    assert len(own) == 31
 
 
 @pytest.mark.parametrize(
@@ -176,8 +170,11 @@ def test_winners_at_smaller_steps():
 STUDIES = {"body": "paper", "devo": "paper", "sensing": "paper", "control": "paper", "sand": "full"}
 
 
+PAGES = {**STUDIES, "evogym": "full"}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize("name", PAGES)
 def test_pages_of_studies_are_made_from_stored_data(name, tmp_path):
     """The page, its tables and its verdicts, from curves, settings and repeats."""
     shutil.copytree(RESULTS / name, tmp_path / name)
@@ -185,7 +182,7 @@ def test_pages_of_studies_are_made_from_stored_data(name, tmp_path):
     made = ["report.md", "table.csv", "pairs.csv"]
     for file in made:
         (tmp_path / name / file).unlink()
-    command = ["reproduce", str(tmp_path / f"{name}.yaml"), "--scale", STUDIES[name], "--report-only"]
+    command = ["reproduce", str(tmp_path / f"{name}.yaml"), "--scale", PAGES[name], "--report-only"]
     result = CliRunner().invoke(main, [*command, "--out", str(tmp_path)])
     assert result.exit_code == 0, result.output
     for file in made:

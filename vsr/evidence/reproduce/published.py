@@ -5,6 +5,7 @@ With what it took, exploits that are not counted, and what winners keep of their
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -33,8 +34,8 @@ def write_published(
 
     checked: what is known of winners, of studies that look at them again (vsr.evidence.reproduce.transfer).
     """
-    published, checked = study.published, checked or {}
-    rows = [] if published is None else _rows(study, published, results, checked)
+    published, checked, earlier = study.published, checked or {}, _earlier(folder / f"{FILE}.json")
+    rows = [] if published is None else _rows(study, published, results, checked, earlier)
     if published is None or not rows:
         return
     theirs = [dict(_published(published, row["task"])) for row in rows]
@@ -72,8 +73,10 @@ def write_published(
     best = {row["task"] for row in rows if _reached(row)}
     names = [name for name, member in study.experiments.items() if member.row is not None and name in results]
     yield f"- By one of them: {len(best)} of {len({row['task'] for row in rows})} tasks."
-    yield from ("", "### What it took", "", *_costs(rows, _hours(results[name].run.path for name in names)))
-    tables: dict[str, Any] = {"published": rows}
+    runs = [results[name].run.path for name in names]
+    hours = _hours(runs) if any(making(run).sessions for run in runs) else earlier.get("hours", 0.0)
+    yield from ("", "### What it took", "", *_costs(rows, hours))
+    tables: dict[str, Any] = {"published": rows, "hours": hours}
     if again:
         tasks = {name: (member.row or name, member.method) for name, member in study.experiments.items()}
         seen = {name: (results[name].run, found) for name, found in checked.items() if name in results}
@@ -84,11 +87,24 @@ def write_published(
     write_json(folder / f"{FILE}.json", without_nan(tables))
 
 
+def _earlier(file: Path) -> dict[str, Any]:
+    """What is stored of an earlier table, which knows what copied runs took."""
+    try:
+        return json.loads(file.read_text())
+    except (OSError, ValueError):
+        return {}
+
+
 def _rows(
-    study: Study, published: Published, results: Mapping[str, Result], checked: Mapping[str, Checked]
+    study: Study,
+    published: Published,
+    results: Mapping[str, Result],
+    checked: Mapping[str, Checked],
+    earlier: Mapping[str, Any],
 ) -> list[dict[str, Any]]:
-    """A row of numbers for every experiment that is compared."""
+    """A row of numbers for every experiment that is compared; earlier: tables, for what it took to make copied runs."""
     rows = []
+    known = {(row["task"], row["method"]): row for row in earlier.get("published", ())}
     for name, member in study.experiments.items():
         if member.row is None or name not in results:
             continue
@@ -127,6 +143,8 @@ def _rows(
                 "device": ", ".join(dict.fromkeys(str(start.get("device")) for start in made.sessions)),
             }
         )
+        if not made.sessions and (before := known.get((member.row, member.method))):
+            rows[-1] |= {title: before[title] for title in ("seconds", "compile_seconds", "device")}
     return rows
 
 
