@@ -93,6 +93,16 @@ def test_findings_in_the_readme(monkeypatch):
     }
 
 
+def test_findings_on_evogyms_tasks_in_the_readme():
+    rows = list(csv.DictReader((RESULTS / "evogym" / "transfer.csv").open()))
+    abroad = [row for row in rows if row["replayed_in"] == "points"]
+    assert said(
+        README, r"Of (\d+) robots that evolved on EvoGym's tasks [^|]*?, (\d+) keep nine [^|]*?, (\d+) half"
+    ) == [sum(int(row[name]) for row in abroad) for name in ("robots", "keep_nine_tenths", "keep_half")]
+    numbers = r"best published score in (\d+) of (\d+) tasks"
+    assert said(README, numbers) == said(RESULTS / "index.md", numbers)
+
+
 def test_the_trained_walker():
     page, folder = DOCS / "learn" / "policy.md", RESULTS / "walker"
     runs = read(folder / "run.json")["runs"]
