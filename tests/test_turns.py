@@ -103,6 +103,61 @@ def test_turns_give_what_a_scan_gives(case):
     check(*CASES[case])
 
 
+def drawn_turn(seed):
+    """A turn of twelve operations drawn one after the other, on what comes from turns before and on their results."""
+
+    def turn(now, given):
+        draw = np.random.default_rng(seed)
+        pool = [*now, given, jnp.float32(draw.normal(size=(1, 5))), jnp.float32(draw.normal(size=(4, 1)))]
+        for _ in range(12):
+            one, other = (pool[draw.integers(len(pool))] for _ in range(2))
+            axis, axes = int(draw.integers(max(one.ndim, 1))), range(one.ndim)
+            along = [-1 if own == axis else 1 for own in axes]
+            number = (jnp.abs(other).ravel()[:5] * 7).astype(jnp.int32)
+            chosen = jnp.float32(draw.normal(size=one.shape)) > 0.2
+            mode = ("clip", "wrap")[draw.integers(2)]
+            found = [
+                lambda one=one: jnp.sin(one) * one.size,
+                lambda one=one: jnp.stack([one, one**2], -1),
+                lambda one=one: one[None] - jnp.arange(3.0).reshape(3, *[1] * one.ndim),
+            ]
+            if one.ndim:
+                found += [
+                    lambda one=one, axis=axis: one.sum(axis),
+                    lambda one=one, axis=axis: one.max(axis, keepdims=True),
+                    lambda one=one, axis=axis: jnp.flip(one, axis).T,
+                    lambda one=one, axis=axis: jnp.concatenate([one, 0.5 * one], axis),
+                    lambda one=one: jnp.pad(one, 1, constant_values=0.3),
+                    lambda one=one, axis=axis, number=number, mode=mode: jnp.take(one, number, axis, mode=mode),
+                    lambda one=one, axis=axis, chosen=chosen: jnp.where(chosen, one.min(axis, keepdims=True), one),
+                    lambda one=one, axis=axis, along=along, chosen=chosen: jnp.where(
+                        chosen, jnp.arange(float(one.shape[axis])).reshape(along), -1.0
+                    ),
+                    lambda one=one, axis=axis, number=number: jax.lax.dynamic_slice_in_dim(
+                        one, number[0] % 5, max(1, one.shape[axis] // 2), axis
+                    ),
+                ]
+            result = found[draw.integers(len(found))]()
+            pool.append(jnp.tanh(result if result.ndim < 4 and 0 < result.size < 300 else result.ravel()[:6]))
+        shift = sum(one.sum() for one in pool[-4:])
+        return tuple(jnp.tanh(0.7 * one + 0.1 * shift) for one in now), tuple(pool[-5:])
+
+    return turn
+
+
+SEEDS = (9, 10, 11, 12, 13)  # of two an axis of length 1 is repeated
+OTHERS = [pytest.param(seed, marks=pytest.mark.slow) for seed in range(40) if seed not in SEEDS]
+
+
+@pytest.mark.parametrize("seed", [*SEEDS, *OTHERS])
+def test_drawn_turns_give_what_a_scan_gives(seed):
+    draw = np.random.default_rng(1000 + seed)
+    now = tuple(jnp.float32(draw.normal(size=shape)) for shape in ((5, 3), (4,), (2, 3, 2), ()))
+    turn, given = drawn_turn(seed), jnp.float32(draw.normal(size=(3, 1, 6)))
+    ours, theirs = (jax.jit(lambda first, scan=scan: scan(turn, first, given))(now) for scan in (SCAN, jax.lax.scan))
+    same(ours, theirs)
+
+
 @pytest.mark.skipif(ON_GPU or shutil.which("g++") is None, reason="needs g++ and no GPU")
 @pytest.mark.usefixtures("share")
 @pytest.mark.parametrize("case", CASES)
