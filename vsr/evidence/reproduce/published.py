@@ -48,8 +48,8 @@ def write_published(
         "Ours: each seed's best robot, the median of its repeats (`again` above); then the median over seeds, in "
         f"brackets the worst and the best seed.{exploits} Bold: at least the best published score. `vanished`: seeds "
         "whose robot keeps less than half of the score that it evolved with, exploits of the physics or of one start. "
-        "`Selected`: the best seed, by the score that its search selected it by; published scores are of the best run, "
-        "too. Where leaders are re-checked, it is the lower of two scores. "
+        "`Selected`: the best seed without an exploit, by the score that its search selected it by; published scores "
+        "are of the best run, too. Where leaders are re-checked, it is the lower of two scores. "
         "A star marks winners that were not simulated again, a dagger runs that are not finished: neither is bold."
     )
     yield ""
@@ -129,7 +129,7 @@ def _rows(
                 "worst": float(counted.min()),
                 "best": float(counted.max()),
                 "as_evolved": float(middle(evolved)),
-                "selected": float((result.sign * run.search_fitness[:, -1]).max()),
+                "selected": float(np.where(exploits, -np.inf, result.sign * run.search_fitness[:, -1]).max()),
                 "vanished": int((scores < 0.5 * evolved)[evolved > 0].sum()),
                 "exploits": int(exploits.sum()),
                 "seeds": len(scores),
