@@ -586,7 +586,7 @@ def test_the_study_of_evogym_keeps_to_its_budget():
     (file,) = find_studies("evogym")
     published = file.study.published
     assert {member.row for member in file.study.experiments.values()} == set(published.rows)
-    difficulty, spent = {}, {}
+    difficulty, learners, spent = {}, set(), {}
     for name, member in file.study.experiments.items():
         experiment = file.experiment(name)
         size, learning = experiment.optimizer.population_size, experiment.learning
@@ -595,10 +595,12 @@ def test_the_study_of_evogym_keeps_to_its_budget():
         if learning is not None:
             assert experiment.optimizer.budget == size * experiment.generations
             assert learning.in_one_round
+            learners.add(member.row)
             steps = size * learning.steps_taken
         spent[name] = member.row, steps * experiment.generations / (128 * experiment.schedule().calls)
         assert experiment.robot.body.engine == "evogym"
         assert experiment.evaluation.trials == 1
+    assert learners == set(published.rows)
     difficulty["HeightMaximizer-v0"] = "medium"  # in the published list
     bodies = {row: {"easy": 100, "medium": 150, "hard": 200}[own] for row, own in difficulty.items()}
     assert {count: list(bodies.values()).count(count) for count in (100, 150, 200)} == {100: 11, 150: 11, 200: 9}

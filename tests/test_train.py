@@ -147,7 +147,7 @@ def test_bodies_evolve_and_learn_by_ppo(tmp_path, inheritance):
 def test_what_makes_nobody_fitter_is_not_kept(tmp_path):
     """In one round; all others have changed, and their fitness is that of the policies that they keep."""
     text = EVOLVING.replace("INHERITANCE", "lamarckian").replace("evaluate_every: 2", "evaluate_every: 4, RATE")
-    found = {}
+    stayed = []
     for rate in ("1.0e-3", "1.0e+5"):
         (tmp_path / "walkers.yaml").write_text(text.replace("RATE", f"rate: {rate}"))
         experiment = load_experiment(tmp_path / "walkers.yaml")
@@ -161,8 +161,9 @@ def test_what_makes_nobody_fitter_is_not_kept(tmp_path):
             kept = (np.asarray(last.learned["controller"]) == np.asarray(born["controller"])).all(1)
             np.testing.assert_array_equal(kept, ~fitter)
             np.testing.assert_allclose(replayed.fitness, last.fitness, rtol=1e-4, atol=1e-6)
-        found[rate] = np.concatenate([one.fitness for one in after])
-    assert not np.array_equal(*found.values())
+            stayed.extend(kept)
+    assert any(stayed)
+    assert not all(stayed)
 
 
 @pytest.mark.slow

@@ -130,7 +130,7 @@ def evaluate_once(
     options = experiment.evaluation
     size = jax.tree.leaves(everyone)[0].shape[0]
     drawn = draw(experiment, options.trials, size, when, FIRST_LOOK)
-    learning, born, chosen = experiment.learning, everyone, False
+    learning, born, compared = experiment.learning, everyone, False
     if learning is not None and learning.method == "ppo":
         learned = learn_policies(
             experiment,
@@ -144,7 +144,7 @@ def evaluate_once(
             len(genes),
         )
         everyone = {**born, "controller": learned}
-        chosen = learning.in_one_round and not experiment.learns_together
+        compared = learning.in_one_round and not experiment.learns_together
     elif learning is not None:
 
         def tried(robots: Genes, copies: int) -> Evaluation:
@@ -154,7 +154,7 @@ def evaluate_once(
             )
 
         everyone = learn(learning, born, tried)
-    if chosen:
+    if compared:
         evaluation = _better_of(experiment, at_once, born, everyone, drawn)
     else:
         evaluation = evaluate_in_trials(
